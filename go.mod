@@ -1,0 +1,3 @@
+module github.com/pd-orchestrator/pd-orchestrator
+
+go 1.26.0
