@@ -1,0 +1,33 @@
+package component
+
+import "fmt"
+
+// PodCIDR is the range of pod addresses. It is an ordinary range because the
+// API server refuses loopback addresses as endpoints; Prometheus dials
+// 127.1.x.y for 10.1.x.y.
+const PodCIDR = "10.1.0.0/16"
+
+// Kwok plays the kubelets of all nodes: pods run, become ready and end, but
+// have no containers.
+func (c Cluster) Kwok() Component {
+	args := []string{
+		"--kubeconfig=" + c.Kubeconfig(KwokName),
+		"--manage-all-nodes",
+		"--cidr=" + PodCIDR,
+		"--node-ip=" + loopback,
+		fmt.Sprintf("--server-address=%s:%d", loopback, c.Ports.Kwok),
+		"--tls-cert-file=" + c.PKI("kwok.crt"),
+		"--tls-private-key-file=" + c.PKI("kwok.key"),
+	}
+	for _, file := range c.StageFiles {
+		args = append(args, "--config="+file)
+	}
+	return Component{
+		Name:        KwokName,
+		Binary:      c.Binaries["kwok"],
+		Args:        args,
+		ReadyURL:    fmt.Sprintf("https://%s:%d/healthz", loopback, c.Ports.Kwok),
+		After:       []string{APIServerName},
+		StopTimeout: stopTimeout,
+	}
+}
