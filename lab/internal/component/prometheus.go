@@ -44,7 +44,7 @@ func (c Cluster) prometheusConfig() string {
 scrape_configs:
 - job_name: pods
   metrics_path: /metrics
-  scrape_fallback_protocol: PrometheusText0.0.4
+  fallback_scrape_protocol: PrometheusText0.0.4
   kubernetes_sd_configs:
   - role: pod
     kubeconfig_file: %[2]q
