@@ -47,7 +47,6 @@ type Lab struct {
 	cluster   component.Cluster
 	identity  *identity
 	probes    *http.Client
-	tools     map[string]string
 	temporary bool
 	lock      *os.File
 	ports     []*process.Port
@@ -114,29 +113,53 @@ func (l *Lab) start(ctx context.Context) error {
 	return nil
 }
 
+// Build puts parts into the cache without starting anything and returns the
+// paths of their programs. Without names it builds what every lab needs, the
+// simulator included. Known names are etcd, kubernetes, kwok, prometheus,
+// simulator, helm, keda and metrics-server.
+func Build(ctx context.Context, options Options, parts ...string) ([]string, error) {
+	options, err := options.withDefaults()
+	if err != nil {
+		return nil, fmt.Errorf("building the lab: %w", err)
+	}
+	builder := &build.Builder{Cache: options.CacheDir, Progress: options.Progress}
+	if len(parts) == 0 {
+		parts = append(build.Standard(), Simulator)
+	}
+	var programs []string
+	for _, name := range parts {
+		if name == Simulator {
+			program, err := buildSimulator(ctx, builder, options)
+			if err != nil {
+				return programs, fmt.Errorf("building the lab: %w", err)
+			}
+			programs = append(programs, program)
+			continue
+		}
+		recipe, built, err := buildPart(ctx, builder, options, name)
+		if err != nil {
+			return programs, fmt.Errorf("building the lab: %w", err)
+		}
+		for _, command := range recipe.Commands {
+			programs = append(programs, built.Binary(command.Binary))
+		}
+	}
+	return programs, nil
+}
+
 // build returns the paths of all programs that the lab runs.
 func (l *Lab) build(ctx context.Context) (map[string]string, error) {
 	binaries := map[string]string{}
-	l.tools = map[string]string{}
 	for _, name := range slices.Concat(build.Standard(), l.options.With) {
 		if name == build.Prometheus && l.options.WithoutMetrics {
 			continue
 		}
-		version := ""
-		if name == build.Kubernetes {
-			version = l.options.KubernetesVersion
-		}
-		part, err := build.Find(partsDir(l.options.Repo), name, version)
+		recipe, built, err := buildPart(ctx, l.builder, l.options, name)
 		if err != nil {
 			return nil, err
 		}
-		built, err := l.builder.Part(ctx, part)
-		if err != nil {
-			return nil, err
-		}
-		for _, command := range part.Commands {
+		for _, command := range recipe.Commands {
 			binaries[command.Binary] = built.Binary(command.Binary)
-			l.tools[command.Binary] = built.Binary(command.Binary)
 		}
 		if name == build.Kwok {
 			if l.cluster.StageFiles, err = filepath.Glob(filepath.Join(built.Files("stages"), "*.yaml")); err != nil {
@@ -145,13 +168,30 @@ func (l *Lab) build(ctx context.Context) (map[string]string, error) {
 		}
 	}
 	if !l.options.WithoutMetrics {
-		simulator, err := l.builder.Source(ctx, filepath.Join(l.options.Repo, "lab"), "./simulator/cmd/simulator")
+		simulator, err := buildSimulator(ctx, l.builder, l.options)
 		if err != nil {
 			return nil, err
 		}
 		binaries["simulator"] = simulator
 	}
 	return binaries, nil
+}
+
+func buildPart(ctx context.Context, builder *build.Builder, options Options, name string) (build.Recipe, build.Built, error) {
+	version := ""
+	if name == build.Kubernetes {
+		version = options.KubernetesVersion
+	}
+	part, err := build.Find(partsDir(options.Repo), name, version)
+	if err != nil {
+		return build.Recipe{}, build.Built{}, err
+	}
+	built, err := builder.Part(ctx, part)
+	return part.Recipe, built, err
+}
+
+func buildSimulator(ctx context.Context, builder *build.Builder, options Options) (string, error) {
+	return builder.Source(ctx, filepath.Join(options.Repo, "lab"), "./simulator/cmd/simulator")
 }
 
 // prepareState makes the folders of the lab and takes them for itself.
@@ -371,7 +411,7 @@ func (l *Lab) SimulatorURL() string {
 // Tool returns the path of a program that was built for the lab, such as
 // "helm" when it was asked for.
 func (l *Lab) Tool(name string) (string, error) {
-	path, ok := l.tools[name]
+	path, ok := l.cluster.Binaries[name]
 	if !ok {
 		return "", fmt.Errorf("no program %q was built for this lab", name)
 	}
