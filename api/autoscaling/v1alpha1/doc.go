@@ -3,5 +3,6 @@
 //
 // +kubebuilder:object:generate=true
 // +kubebuilder:ac:generate=true
+// +kubebuilder:ac:output:package=../../../client/applyconfiguration/autoscaling
 // +groupName=autoscaling.openfuyao.com
 package v1alpha1

@@ -13,6 +13,9 @@ var (
 	// GroupVersion is the group and version of the kinds in this package.
 	GroupVersion = schema.GroupVersion{Group: GroupName, Version: "v1alpha1"}
 
+	// SchemeGroupVersion is GroupVersion under the name that generated code expects.
+	SchemeGroupVersion = GroupVersion
+
 	// SchemeBuilder collects the functions that add this package's kinds to a scheme.
 	SchemeBuilder = runtime.NewSchemeBuilder(addKnownTypes)
 

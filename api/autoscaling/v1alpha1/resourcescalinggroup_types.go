@@ -482,10 +482,6 @@ type ScaleDownRecord struct {
 	// +required
 	Time metav1.Time `json:"time,omitempty,omitzero"`
 
-	// completionTime is when the last victim was gone. Absent while the removal goes on.
-	// +optional
-	CompletionTime *metav1.Time `json:"completionTime,omitempty"`
-
 	// level that ranked the groups.
 	// +required
 	Level ScaleDownLevel `json:"level,omitempty"`
@@ -512,6 +508,12 @@ type ScaleDownRecord struct {
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=10001
 	Victims []int32 `json:"victims,omitempty"`
+
+	// pending are the groups chosen by this or an earlier choice that are not gone yet. Absent when the removal is done.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=10001
+	Pending []int32 `json:"pending,omitempty"`
 }
 
 // GroupValue is the value of one group.

@@ -1,0 +1,200 @@
+// Package config reads the manager's configuration file: one strict, versioned file. Unknown fields are errors, and all
+// findings are reported at once, each with the field's path.
+package config
+
+import (
+	"fmt"
+	"net/url"
+	"os"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/yaml"
+)
+
+// APIVersion and Kind identify the file.
+const (
+	APIVersion = "config.pd-orchestrator.io/v1alpha1"
+	Kind       = "ManagerConfiguration"
+)
+
+// CrossNamespace says what a controller does with a reference to another namespace.
+type CrossNamespace string
+
+const (
+	// CrossNamespaceDenied refuses it. The default, since without an admission check of the writer's rights a
+	// controller would lend its own.
+	CrossNamespaceDenied CrossNamespace = "Denied"
+	// CrossNamespaceTrusted follows it: everybody who can write our objects may act on every namespace.
+	CrossNamespaceTrusted CrossNamespace = "Trusted"
+)
+
+// Configuration is the content of the file.
+type Configuration struct {
+	metav1.TypeMeta `json:",inline"`
+
+	// LeaderElection lets several replicas of the manager stand by for each other.
+	LeaderElection LeaderElection `json:"leaderElection,omitzero"`
+	// Health serves /healthz and /readyz.
+	Health Endpoint `json:"health,omitzero"`
+	// Metrics serves /metrics.
+	Metrics Endpoint `json:"metrics,omitzero"`
+	// Log says how much is logged and in what form.
+	Log Log `json:"log,omitzero"`
+	// Client limits the requests to the API server.
+	Client Client `json:"client,omitzero"`
+	// Prometheus is where metrics are queried.
+	Prometheus Prometheus `json:"prometheus,omitzero"`
+	// CrossNamespace is Denied (the default) or Trusted.
+	CrossNamespace CrossNamespace `json:"crossNamespace,omitempty"`
+	// ConcurrentReconciles is how many objects of a kind are worked on at a time, from 1 to 100. The default is 8.
+	ConcurrentReconciles int `json:"concurrentReconciles,omitempty"`
+}
+
+// LeaderElection configures the Lease that one replica holds.
+type LeaderElection struct {
+	// Enabled is false by default.
+	Enabled bool `json:"enabled,omitempty"`
+	// Namespace of the Lease. Empty means the namespace that the manager runs in.
+	Namespace string `json:"namespace,omitempty"`
+}
+
+// Endpoint is an address to serve on.
+type Endpoint struct {
+	// BindAddress such as ":8081"; "0" does not serve.
+	BindAddress string `json:"bindAddress,omitempty"`
+}
+
+// Log configures the log.
+type Log struct {
+	// Format is json (the default) or text.
+	Format string `json:"format,omitempty"`
+	// Level is the verbosity: 0 (the default) for changes, 1 for what each pass saw, up to 10.
+	Level int `json:"level,omitempty"`
+}
+
+// Client limits requests to the API server.
+type Client struct {
+	// QPS is the sustained rate in requests per second, above 0. The default is 200.
+	QPS float32 `json:"qps,omitempty"`
+	// Burst is how many may come at once, at least QPS. The default is 400.
+	Burst int `json:"burst,omitempty"`
+}
+
+// Prometheus says where and how metrics are queried.
+type Prometheus struct {
+	// Address is the base URL. Empty means that there is none, and every choice by metric falls back.
+	Address string `json:"address,omitempty"`
+	// BearerTokenFile holds the token to send; read anew for each request.
+	BearerTokenFile string `json:"bearerTokenFile,omitempty"`
+	// CAFile holds PEM certificates to trust instead of the system's.
+	CAFile string `json:"caFile,omitempty"`
+	// TimeoutSeconds of one query, from 1 to 60. The default is 5.
+	TimeoutSeconds int `json:"timeoutSeconds,omitempty"`
+	// MaxSampleAgeSeconds is how old the samples behind a value may be, from 1. The default is 120.
+	MaxSampleAgeSeconds int `json:"maxSampleAgeSeconds,omitempty"`
+	// Labels names the labels by which queries are narrowed.
+	Labels PrometheusLabels `json:"labels,omitzero"`
+}
+
+// PrometheusLabels names labels of the series.
+type PrometheusLabels struct {
+	// Namespace is the label with a pod's namespace. The default is "namespace"; "-" leaves it out.
+	Namespace string `json:"namespace,omitempty"`
+	// RSG is the label with the name of a pod's ResourceScalingGroup, filled from the pod label rsg.io/name by the
+	// scrape configuration. Empty (the default) leaves it out.
+	RSG string `json:"rsg,omitempty"`
+}
+
+// Timeout of one query.
+func (p Prometheus) Timeout() time.Duration { return time.Duration(p.TimeoutSeconds) * time.Second }
+
+// MaxSampleAge is how old the samples behind a value may be.
+func (p Prometheus) MaxSampleAge() time.Duration {
+	return time.Duration(p.MaxSampleAgeSeconds) * time.Second
+}
+
+// Default returns the configuration that stands without a file.
+func Default() Configuration {
+	return Configuration{
+		TypeMeta:             metav1.TypeMeta{APIVersion: APIVersion, Kind: Kind},
+		Health:               Endpoint{BindAddress: ":8081"},
+		Metrics:              Endpoint{BindAddress: ":8443"},
+		Log:                  Log{Format: "json"},
+		Client:               Client{QPS: 200, Burst: 400},
+		Prometheus:           Prometheus{TimeoutSeconds: 5, MaxSampleAgeSeconds: 120, Labels: PrometheusLabels{Namespace: "namespace"}},
+		CrossNamespace:       CrossNamespaceDenied,
+		ConcurrentReconciles: 8,
+	}
+}
+
+// Load reads and checks the file. The path "" gives the defaults.
+func Load(path string) (Configuration, error) {
+	if path == "" {
+		return Default(), nil
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return Configuration{}, fmt.Errorf("reading the configuration: %w", err)
+	}
+	c, err := Parse(data)
+	if err != nil {
+		return Configuration{}, fmt.Errorf("configuration %s: %w", path, err)
+	}
+	return c, nil
+}
+
+// Parse reads YAML over the defaults and checks it. The error holds every finding.
+func Parse(data []byte) (Configuration, error) {
+	c := Default()
+	c.APIVersion, c.Kind = "", ""
+	if err := yaml.UnmarshalStrict(data, &c); err != nil {
+		return Configuration{}, err
+	}
+	if err := c.validate().ToAggregate(); err != nil {
+		return Configuration{}, err
+	}
+	return c, nil
+}
+
+func (c Configuration) validate() field.ErrorList {
+	var all field.ErrorList
+	oneOf := func(path *field.Path, got string, allowed ...string) {
+		for _, a := range allowed {
+			if got == a {
+				return
+			}
+		}
+		all = append(all, field.NotSupported(path, got, allowed))
+	}
+	between := func(path *field.Path, got, least, most int) {
+		if got < least || got > most {
+			all = append(all, field.Invalid(path, got, fmt.Sprintf("must be from %d to %d", least, most)))
+		}
+	}
+	oneOf(field.NewPath("apiVersion"), c.APIVersion, APIVersion)
+	oneOf(field.NewPath("kind"), c.Kind, Kind)
+	oneOf(field.NewPath("crossNamespace"), string(c.CrossNamespace), string(CrossNamespaceDenied), string(CrossNamespaceTrusted))
+	oneOf(field.NewPath("log", "format"), c.Log.Format, "json", "text")
+	between(field.NewPath("log", "level"), c.Log.Level, 0, 10)
+	between(field.NewPath("concurrentReconciles"), c.ConcurrentReconciles, 1, 100)
+
+	client := field.NewPath("client")
+	if c.Client.QPS <= 0 {
+		all = append(all, field.Invalid(client.Child("qps"), c.Client.QPS, "must be above 0"))
+	}
+	if float32(c.Client.Burst) < c.Client.QPS {
+		all = append(all, field.Invalid(client.Child("burst"), c.Client.Burst, "must be at least qps"))
+	}
+
+	prometheus := field.NewPath("prometheus")
+	if a := c.Prometheus.Address; a != "" {
+		if u, err := url.Parse(a); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+			all = append(all, field.Invalid(prometheus.Child("address"), a, "must be an http or https URL, for example http://prometheus.monitoring.svc:9090"))
+		}
+	}
+	between(prometheus.Child("timeoutSeconds"), c.Prometheus.TimeoutSeconds, 1, 60)
+	between(prometheus.Child("maxSampleAgeSeconds"), c.Prometheus.MaxSampleAgeSeconds, 1, 86400)
+	return all
+}

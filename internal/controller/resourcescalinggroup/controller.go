@@ -1,0 +1,217 @@
+// Package resourcescalinggroup is the controller of ResourceScalingGroups: it reads what there is, lets the pure
+// packages decide, and writes what they decided.
+//
+// One rule makes it safe to kill at any point: which groups are to be removed is written to the status, against the
+// version of the object that the choice was made from, before the first of them is touched. All else follows from what
+// exists.
+package resourcescalinggroup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/pd-orchestrator/pd-orchestrator/api/autoscaling/v1alpha1"
+	"github.com/pd-orchestrator/pd-orchestrator/internal/condition"
+	"github.com/pd-orchestrator/pd-orchestrator/internal/config"
+	"github.com/pd-orchestrator/pd-orchestrator/internal/decide/groups"
+	"github.com/pd-orchestrator/pd-orchestrator/internal/desired"
+	"github.com/pd-orchestrator/pd-orchestrator/internal/metricsource"
+	"github.com/pd-orchestrator/pd-orchestrator/internal/telemetry"
+)
+
+// Component is the name of this controller for --controllers, its field owner and its Lease.
+const Component = "resourcescalinggroup"
+
+// unwatchedRetry is when a pass is made again whose obstacle no watch reports the end of: a foreign ConfigMap of the
+// name that the replica ConfigMap needs, since only labelled ones are cached.
+const unwatchedRetry = time.Minute
+
+// Reconciler reconciles ResourceScalingGroups. All fields must be set, but Metrics.
+type Reconciler struct {
+	// Client reads from the cache and writes to the API server.
+	Client client.Client
+	// APIReader reads from the API server.
+	APIReader client.Reader
+	// Recorder writes events.
+	Recorder events.EventRecorder
+	// Clock tells the time.
+	Clock clock.PassiveClock
+	// Metrics ranks groups; nil when no Prometheus is configured.
+	Metrics metricsource.Querier
+	// Prometheus names labels and limits of queries.
+	Prometheus config.Prometheus
+	// CrossNamespace says whether targets in other namespaces are acted on.
+	CrossNamespace config.CrossNamespace
+	// Telemetry are the product's metrics.
+	Telemetry *telemetry.Metrics
+	// Concurrency is how many objects are worked on at a time.
+	Concurrency int
+}
+
+// notice is an event for the user, written after the write that made it true.
+type notice struct {
+	warning bool
+	reason  string
+	action  string
+	note    string
+}
+
+// pass is the state of one Reconcile.
+type pass struct {
+	rsg    *v1alpha1.ResourceScalingGroup
+	facts  *facts
+	base   []groups.Member
+	status desired.GroupObservation
+	events []notice
+	// retry is when to look again although no watch will say so, 0 for never.
+	retry time.Duration
+}
+
+func (p *pass) event(reason, action, format string, args ...any) {
+	p.events = append(p.events, notice{reason: reason, action: action, note: fmt.Sprintf(format, args...)})
+}
+
+func (p *pass) warn(reason, action, format string, args ...any) {
+	p.events = append(p.events, notice{warning: true, reason: reason, action: action, note: fmt.Sprintf(format, args...)})
+}
+
+func (p *pass) problem(reason, format string, args ...any) {
+	p.status.Problems = append(p.status.Problems, condition.Problem{Reason: reason, Message: fmt.Sprintf(format, args...)})
+}
+
+// Reconcile makes one pass over one ResourceScalingGroup.
+func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	rsg := &v1alpha1.ResourceScalingGroup{}
+	if err := r.Client.Get(ctx, req.NamespacedName, rsg); err != nil {
+		if apierrors.IsNotFound(err) {
+			r.Telemetry.ForgetGroups(req.Namespace, req.Name)
+			return ctrl.Result{}, nil
+		}
+		return ctrl.Result{}, fmt.Errorf("reading ResourceScalingGroup: %w", err)
+	}
+	if rsg.DeletionTimestamp != nil {
+		return ctrl.Result{}, nil
+	}
+	p := &pass{rsg: rsg}
+	err := r.run(ctx, p)
+	if apierrors.IsConflict(err) {
+		// Something changed since it was read, and the watch that reports it starts the next pass; an error would only
+		// slow that one down.
+		log.FromContext(ctx).V(1).Info("Read is outdated, requeue for convergence", "cause", err.Error())
+		return ctrl.Result{RequeueAfter: 100 * time.Millisecond}, nil
+	}
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	return ctrl.Result{RequeueAfter: p.retry}, nil
+}
+
+func (r *Reconciler) run(ctx context.Context, p *pass) error {
+	if p.rsg.Spec.ScalingStrategy.Type != v1alpha1.GroupReplication {
+		p.facts = &facts{}
+		p.problem(v1alpha1.ReasonStrategyUnsupported, "scaling strategy %s is not supported by this version: must be %s",
+			p.rsg.Spec.ScalingStrategy.Type, v1alpha1.GroupReplication)
+		return r.finish(ctx, p, nil)
+	}
+	var err error
+	if p.facts, err = r.gather(ctx, p.rsg); err != nil {
+		return err
+	}
+	p.status.Problems = p.facts.problems
+	writable := !p.facts.blocked && !desired.Paused(p.rsg)
+
+	var errs []error
+	if writable {
+		errs = append(errs, r.ensureRecords(ctx, p), r.markBases(ctx, p))
+	}
+	p.base = p.facts.members(p.rsg.Status)
+	p.status.Groups = p.facts.observe(p.base)
+	p.status.Drifted = p.facts.drifted()
+	if p.facts.revision != nil {
+		p.status.Revision = p.facts.revision.Name
+	}
+	if p.status.Baselines.Counts == nil {
+		p.status.Baselines = p.facts.baselines(p.base)
+	}
+	p.status.ScaleDown = p.rsg.Status.LastScaleDown.DeepCopy()
+	if writable {
+		errs = append(errs, r.converge(ctx, p))
+		errs = append(errs, r.markPods(ctx, p))
+	}
+	return r.finish(ctx, p, errors.Join(errs...))
+}
+
+// finish writes the status, then the events that it made true. cause is what went wrong before.
+func (r *Reconciler) finish(ctx context.Context, p *pass, cause error) error {
+	if cause != nil && !apierrors.IsConflict(cause) && len(p.status.Problems) == 0 {
+		p.problem(v1alpha1.ReasonWriteFailed, "%v", cause)
+	}
+	readyBefore := meta.FindStatusCondition(p.rsg.Status.Conditions, v1alpha1.ConditionReady).DeepCopy()
+	if err := r.writeStatus(ctx, p); err != nil {
+		return errors.Join(cause, err)
+	}
+	p.noteProblem(readyBefore)
+	r.emit(p)
+	return cause
+}
+
+// writeStatus writes the status where it differs from what was read. The write fails with a conflict when the object has
+// changed since, so that no decision is put on record that was made from an outdated object.
+func (r *Reconciler) writeStatus(ctx context.Context, p *pass) error {
+	status := desired.GroupStatus(p.rsg, p.status, metav1.NewTime(r.Clock.Now()).Rfc3339Copy())
+	r.Telemetry.SetGroups(p.rsg.Namespace, p.rsg.Name, desired.Replicas(p.rsg), *status.CurrentReplicas, *status.ReadyReplicas)
+	if equality.Semantic.DeepEqual(status, p.rsg.Status) {
+		return nil
+	}
+	updated := p.rsg.DeepCopy()
+	updated.Status = status
+	if err := r.Client.Status().Update(ctx, updated); err != nil {
+		return fmt.Errorf("writing status: %w", client.IgnoreNotFound(err))
+	}
+	p.rsg = updated
+	return nil
+}
+
+// noteProblem adds a warning when Ready has a new reason or message that is a problem.
+func (p *pass) noteProblem(before *metav1.Condition) {
+	now := meta.FindStatusCondition(p.rsg.Status.Conditions, v1alpha1.ConditionReady)
+	if len(p.status.Problems) == 0 || now == nil || before != nil && before.Reason == now.Reason && before.Message == now.Message {
+		return
+	}
+	p.warn(now.Reason, "Reconcile", "%s", now.Message)
+}
+
+func (r *Reconciler) emit(p *pass) {
+	for _, e := range p.events {
+		kind := "Normal"
+		if e.warning {
+			kind = "Warning"
+		}
+		// The API server takes notes of at most 1024 bytes.
+		r.Recorder.Eventf(p.rsg, nil, kind, e.reason, e.action, "%s", shortened(e.note, 1000))
+	}
+	p.events = nil
+}
+
+func shortened(s string, most int) string {
+	if len(s) <= most {
+		return s
+	}
+	cut := most
+	for cut > 0 && s[cut]&0xC0 == 0x80 {
+		cut--
+	}
+	return s[:cut] + "…"
+}

@@ -1,0 +1,463 @@
+package resourcescalinggroup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"golang.org/x/sync/errgroup"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/pd-orchestrator/pd-orchestrator/api/autoscaling/v1alpha1"
+	"github.com/pd-orchestrator/pd-orchestrator/internal/decide/groups"
+	"github.com/pd-orchestrator/pd-orchestrator/internal/decide/victims"
+	"github.com/pd-orchestrator/pd-orchestrator/internal/desired"
+	"github.com/pd-orchestrator/pd-orchestrator/internal/kube"
+	"github.com/pd-orchestrator/pd-orchestrator/internal/metricsource"
+)
+
+// parallelGroups is how many groups of one object are created or removed at a time.
+const parallelGroups = 16
+
+// converge brings the groups one step closer to the desired count: it settles which are victims, puts new victims on
+// record, and then removes, recovers and creates.
+func (r *Reconciler) converge(ctx context.Context, p *pass) error {
+	b := p.status.Baselines
+	wasPending := desired.PendingVictims(p.status.ScaleDown)
+	plan := groups.Make(groups.Facts{
+		Desired:    desired.Replicas(p.rsg),
+		Groups:     p.status.Groups,
+		Victims:    p.stillThere(wasPending),
+		CanCreate:  p.facts.snapshot != nil && b.Complete(),
+		CanRecover: b.Complete(),
+	})
+	p.settleRecord(wasPending, plan)
+	if plan.Excess > 0 {
+		if err := r.choose(ctx, p, plan); err != nil {
+			return err
+		}
+		plan.Remove = desired.PendingVictims(p.status.ScaleDown)
+	}
+
+	var errs []error
+	errs = append(errs, r.removeClones(ctx, p, plan.Remove))
+	if slices.Contains(plan.Remove, 0) {
+		errs = append(errs, r.zeroBase(ctx, p))
+	} else {
+		errs = append(errs, r.recoverBase(ctx, p, plan.Recover))
+	}
+	errs = append(errs, r.createClones(ctx, p, slices.Concat(plan.Finish, plan.Create)))
+	return errors.Join(errs...)
+}
+
+// stillThere keeps the victims that are not gone yet.
+func (p *pass) stillThere(ids []int32) []int32 {
+	var out []int32
+	for _, id := range ids {
+		for _, g := range p.status.Groups {
+			if g.ID == id && !g.AtZero && !g.Empty {
+				out = append(out, id)
+			}
+		}
+	}
+	return out
+}
+
+// settleRecord takes the victims that are gone, and those that are spared, off the pending ones. A choice all of whose
+// victims were spared never happened.
+func (p *pass) settleRecord(before []int32, plan groups.Plan) {
+	if len(before) == 0 {
+		return
+	}
+	for _, id := range before {
+		switch {
+		case slices.Contains(plan.Remove, id) || slices.Contains(plan.Spared, id):
+		case id == 0:
+			p.event(v1alpha1.EventGroupRemoved, "RemoveGroup", "group 0 is at zero replicas")
+		default:
+			p.event(v1alpha1.EventGroupRemoved, "RemoveGroup", "group %d is gone", id)
+		}
+	}
+	record := p.status.ScaleDown
+	record.Pending = plan.Remove
+	record.Victims = slices.DeleteFunc(record.Victims, func(id int32) bool { return slices.Contains(plan.Spared, id) })
+	if len(record.Victims) == 0 && len(record.Pending) == 0 {
+		p.status.ScaleDown = nil
+	}
+}
+
+// choose picks the victims and puts them on record before anything is done to them.
+func (r *Reconciler) choose(ctx context.Context, p *pass, plan groups.Plan) error {
+	candidates := make([]victims.Candidate, 0, len(plan.Candidates))
+	for _, g := range plan.Candidates {
+		candidates = append(candidates, victims.Candidate{ID: g.ID, Incomplete: len(g.Missing) > 0, Annotation: p.annotation(g.ID)})
+	}
+	var ranking victims.Ranking
+	if m := desired.ScaleDownMetric(p.rsg); m != nil {
+		ranking = r.rank(ctx, p, *m, candidates)
+	}
+	order := desired.ScaleDownOrder(p.rsg)
+	choice := victims.Choose(plan.Excess, candidates, order, ranking)
+	p.status.ScaleDown = desired.ScaleDownRecord(choice, order, ranking.Reason, plan.Remove, metav1.NewTime(r.Clock.Now()).Rfc3339Copy())
+	p.status.MetricReason, p.status.MetricMessage = ranking.Reason, ranking.Message
+	if ranking.Reason == v1alpha1.ReasonMetricUsed {
+		p.status.MetricMessage = "the last scale-down was ranked by the metric"
+	}
+	if err := r.writeStatus(ctx, p); err != nil {
+		return err
+	}
+	note := fmt.Sprintf("scaling down to %d groups: removing %s by %s in %s order (%s)%s", desired.Replicas(p.rsg), joinIDs(choice.Victims),
+		choice.Level, order, choice.Why, describeValues(p.status.ScaleDown.Values))
+	if ranking.Reason != "" && ranking.Reason != v1alpha1.ReasonMetricUsed {
+		p.warn(v1alpha1.EventScaleDown, "ChooseGroups", "%s", note)
+	} else {
+		p.event(v1alpha1.EventScaleDown, "ChooseGroups", "%s", note)
+	}
+	log.FromContext(ctx).Info("Chose groups to remove", "victims", choice.Victims, "level", choice.Level, "order", order, "reason", p.status.ScaleDown.Reason, "why", choice.Why)
+	r.Telemetry.ScaleDownChosen(string(choice.Level), p.status.ScaleDown.Reason)
+	return nil
+}
+
+func describeValues(values []v1alpha1.GroupValue) string {
+	if len(values) == 0 {
+		return ""
+	}
+	parts := make([]string, 0, len(values))
+	for _, v := range values {
+		parts = append(parts, fmt.Sprintf("%d=%s", v.ID, v.Value))
+	}
+	return "; values by group: " + strings.Join(parts, " ")
+}
+
+func joinIDs(ids []int32) string {
+	parts := make([]string, len(ids))
+	for i, id := range ids {
+		parts[i] = strconv.Itoa(int(id))
+	}
+	if len(ids) == 1 {
+		return "group " + parts[0]
+	}
+	return "groups " + strings.Join(parts, ", ")
+}
+
+// annotation is the value of autoscaling.rsg.metric.values on the group's first workload.
+func (p *pass) annotation(id int32) *string {
+	first := p.facts.targets[0]
+	obj := first.base
+	if id != 0 {
+		obj = nil
+		if c := p.facts.clones[id]; c != nil {
+			obj = c.workloads[first.name]
+		}
+	}
+	if obj == nil {
+		return nil
+	}
+	if v, ok := obj.GetAnnotations()[v1alpha1.AnnotationMetricValue]; ok {
+		return &v
+	}
+	return nil
+}
+
+// rank asks Prometheus for one value per candidate. Whatever is wrong with the answer is the ranking's reason.
+func (r *Reconciler) rank(ctx context.Context, p *pass, metric v1alpha1.ScaleDownMetric, candidates []victims.Candidate) victims.Ranking {
+	if r.Metrics == nil {
+		return victims.Ranking{Reason: v1alpha1.ReasonPrometheusNotConfigured, Message: "the manager has no prometheus.address"}
+	}
+	scope := victims.Scope{NamespaceLabel: r.Prometheus.Labels.Namespace, RSGLabel: r.Prometheus.Labels.RSG, RSG: p.rsg.Name, Namespaces: []string{p.rsg.Namespace}}
+	if scope.NamespaceLabel == "-" {
+		scope.NamespaceLabel = ""
+	}
+	for _, t := range p.facts.targets {
+		scope.Namespaces = append(scope.Namespaces, t.namespace)
+	}
+	slices.Sort(scope.Namespaces)
+	scope.Namespaces = slices.Compact(scope.Namespaces)
+	query, err := victims.BuildQuery(metric, scope)
+	if err != nil {
+		return victims.Ranking{Reason: v1alpha1.ReasonQueryInvalid, Message: err.Error()}
+	}
+	now := r.Clock.Now()
+	values, err := r.ask(ctx, query.Value)
+	if err != nil {
+		return noAnswer(err)
+	}
+	var times []victims.Sample
+	if query.Age != "" {
+		if times, err = r.ask(ctx, query.Age); err != nil {
+			return noAnswer(err)
+		}
+	}
+	ranking := victims.Rank(candidates, values, times, now, r.Prometheus.MaxSampleAge())
+	log.FromContext(ctx).V(1).Info("Asked Prometheus by group_id", "query", query.Value, "series", len(values), "reason", ranking.Reason)
+	return ranking
+}
+
+func (r *Reconciler) ask(ctx context.Context, query string) ([]victims.Sample, error) {
+	answer, err := r.Metrics.Vector(ctx, query, r.Clock.Now())
+	if err != nil {
+		return nil, err
+	}
+	out := make([]victims.Sample, len(answer))
+	for i, s := range answer {
+		out[i] = victims.Sample{GroupID: s.Labels[victims.GroupIDLabel], Value: s.Value}
+	}
+	return out, nil
+}
+
+func noAnswer(err error) victims.Ranking {
+	var wrongType *metricsource.ResultTypeError
+	if errors.As(err, &wrongType) {
+		return victims.Ranking{Reason: v1alpha1.ReasonResultTypeUnusable, Message: err.Error()}
+	}
+	return victims.Ranking{Reason: v1alpha1.ReasonPrometheusUnavailable, Message: err.Error()}
+}
+
+// removeClones deletes the workloads of the victims and, once those are gone, their Services.
+func (r *Reconciler) removeClones(ctx context.Context, p *pass, ids []int32) error {
+	drained := map[int32]bool{}
+	for _, g := range p.status.Groups {
+		drained[g.ID] = g.Drained
+	}
+	return r.inParallel(ctx, ids, func(ctx context.Context, id int32) error {
+		c := p.facts.clones[id]
+		if id == 0 || c == nil {
+			return nil
+		}
+		var errs []error
+		for _, t := range p.facts.targets {
+			if obj := c.workloads[t.name]; obj != nil {
+				errs = append(errs, r.delete(ctx, obj))
+			}
+		}
+		if drained[id] {
+			for _, svc := range c.services {
+				errs = append(errs, r.delete(ctx, svc))
+			}
+		}
+		return errors.Join(errs...)
+	})
+}
+
+func (r *Reconciler) delete(ctx context.Context, obj client.Object) error {
+	if obj.GetDeletionTimestamp() != nil {
+		return nil
+	}
+	if err := kube.Delete(ctx, r.Client, obj); err != nil {
+		return err
+	}
+	r.Telemetry.ObjectDeleted(obj.GetObjectKind().GroupVersionKind().Kind)
+	log.FromContext(ctx).Info("Deleted", "object", kube.Describe(obj))
+	return nil
+}
+
+// zeroBase takes group 0 to zero: each workload first keeps its count in the annotation, then loses its replicas.
+func (r *Reconciler) zeroBase(ctx context.Context, p *pass) error {
+	var errs []error
+	for i, t := range p.facts.targets {
+		m := p.base[i]
+		if t.base == nil {
+			continue
+		}
+		if !m.Marked {
+			count := m.Desired
+			if count == 0 {
+				count = p.status.Baselines.Counts[t.name]
+			}
+			if count == 0 {
+				continue
+			}
+			text := strconv.Itoa(int(count))
+			if err := kube.Mark(ctx, r.Client, t.base, kube.Marks{Annotations: map[string]*string{v1alpha1.AnnotationBaselineReplicas: &text}}); err != nil {
+				errs = append(errs, err)
+				continue
+			}
+		}
+		if m.Desired != 0 {
+			errs = append(errs, kube.Scale(ctx, r.Client, t.base, 0))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// recoverBase brings marked base workloads back. Those at zero get the count of the replica ConfigMap, but only when
+// group 0 is wanted: when it leaves zero now, or when an earlier pass began to bring it back.
+func (r *Reconciler) recoverBase(ctx context.Context, p *pass, leave bool) error {
+	zero := p.status.Groups[0]
+	if zero.AtZero && !leave {
+		return r.adoptAtZero(ctx, p)
+	}
+	var errs []error
+	recovered := false
+	for i, t := range p.facts.targets {
+		m := p.base[i]
+		if t.base == nil || !m.Marked && !(m.Unknown && leave) {
+			continue
+		}
+		if m.Desired == 0 {
+			count, known := p.status.Baselines.Counts[t.name]
+			if !known {
+				continue
+			}
+			if err := kube.Scale(ctx, r.Client, t.base, count); err != nil {
+				errs = append(errs, err)
+				continue
+			}
+			// The scale write made a new version of the workload; the mark is taken off by the next pass, which sees it.
+			recovered = true
+			continue
+		}
+		errs = append(errs, kube.Mark(ctx, r.Client, t.base, kube.Marks{Annotations: map[string]*string{v1alpha1.AnnotationBaselineReplicas: nil}}))
+	}
+	if recovered && leave {
+		p.event(v1alpha1.EventGroupRecovered, "RecoverGroup", "group 0 leaves zero with the counts of ConfigMap %s", desired.ReplicaConfigName(p.rsg.Name))
+	}
+	return errors.Join(errs...)
+}
+
+// adoptAtZero marks base workloads that were found at zero once their count is known, so that from then on they are
+// like any that were scaled away.
+func (r *Reconciler) adoptAtZero(ctx context.Context, p *pass) error {
+	var errs []error
+	for i, t := range p.facts.targets {
+		count, known := p.status.Baselines.Counts[t.name]
+		if t.base == nil || p.base[i].Marked || !p.base[i].Unknown || !known {
+			continue
+		}
+		text := strconv.Itoa(int(count))
+		errs = append(errs, kube.Mark(ctx, r.Client, t.base, kube.Marks{Annotations: map[string]*string{v1alpha1.AnnotationBaselineReplicas: &text}}))
+	}
+	return errors.Join(errs...)
+}
+
+// createClones creates what is missing of the groups. What goes wrong with one is told and does not stop the others.
+func (r *Reconciler) createClones(ctx context.Context, p *pass, ids []int32) error {
+	var mu sync.Mutex
+	var created, taken []string
+	var made []int32
+	err := r.inParallel(ctx, ids, func(ctx context.Context, id int32) error {
+		objects, err := p.build(id)
+		if err != nil {
+			return err
+		}
+		whole := true
+		var errs []error
+		for _, obj := range objects {
+			what := kube.Describe(obj)
+			switch ok, err := r.createClone(ctx, p, id, obj); {
+			case errors.Is(err, errNameTaken):
+				mu.Lock()
+				taken = append(taken, what)
+				mu.Unlock()
+				whole = false
+			case err != nil:
+				errs = append(errs, fmt.Errorf("creating %s of group %d: %w", what, id, err))
+				whole = false
+			case ok:
+				mu.Lock()
+				created = append(created, what)
+				mu.Unlock()
+			}
+		}
+		if whole {
+			mu.Lock()
+			made = append(made, id)
+			mu.Unlock()
+		}
+		return errors.Join(errs...)
+	})
+	if len(made) > 0 && len(created) > 0 {
+		slices.Sort(made)
+		p.event(v1alpha1.EventGroupCreated, "CreateGroup", "created %s (%d objects)", joinIDs(made), len(created))
+		log.FromContext(ctx).Info("Created groups", "groups", made, "objects", len(created))
+	}
+	if len(taken) > 0 {
+		slices.Sort(taken)
+		p.problem(v1alpha1.ReasonNameConflict, "%s already exists and is not of this group: rename or delete it, or change groupName", strings.Join(taken, ", "))
+	}
+	return err
+}
+
+// build makes the objects of a group in the order in which they are created: Services first, so that a pod's first name
+// lookup finds them.
+func (p *pass) build(id int32) ([]client.Object, error) {
+	f, revision := p.facts, p.facts.revision.Name
+	var out []client.Object
+	for _, s := range f.snapshot.Services {
+		out = append(out, s.Clone(f.owner, id, revision))
+	}
+	for i, t := range f.targets {
+		w, err := f.snapshot.Targets[i].Clone(t.kind, f.owner, id, p.status.Baselines.Counts[t.name], revision)
+		if err != nil {
+			return nil, fmt.Errorf("building group %d: %w", id, err)
+		}
+		out = append(out, w)
+	}
+	return out, nil
+}
+
+// createClone creates one object. It reports whether it did; an object of this group that is there already is no error.
+func (r *Reconciler) createClone(ctx context.Context, p *pass, id int32, obj client.Object) (bool, error) {
+	kind := obj.GetObjectKind().GroupVersionKind()
+	existing, err := r.cached(ctx, obj)
+	if err != nil {
+		return false, err
+	}
+	if existing != nil {
+		if got, ours := p.facts.owner.IDOf(existing.GetLabels()); !ours || got != id {
+			return false, errNameTaken
+		}
+		return false, nil
+	}
+	err = r.Client.Create(ctx, obj)
+	if apierrors.IsAlreadyExists(err) {
+		// The cache does not show it yet. The event that brings it starts the next pass, which will know whose it is.
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	r.Telemetry.ObjectCreated(kind.Kind)
+	return true, nil
+}
+
+// cached reads the object of the same kind and name from the cache, nil where there is none.
+func (r *Reconciler) cached(ctx context.Context, obj client.Object) (client.Object, error) {
+	var existing client.Object
+	if _, ok := obj.(*corev1.Service); ok {
+		existing = &corev1.Service{}
+	} else {
+		u := &unstructured.Unstructured{}
+		u.SetGroupVersionKind(obj.GetObjectKind().GroupVersionKind())
+		existing = u
+	}
+	err := r.Client.Get(ctx, client.ObjectKeyFromObject(obj), existing)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	return existing, err
+}
+
+// inParallel runs the function for each id, a bounded number at a time, and joins the errors in the order of the ids.
+func (r *Reconciler) inParallel(ctx context.Context, ids []int32, do func(context.Context, int32) error) error {
+	errs := make([]error, len(ids))
+	var g errgroup.Group
+	g.SetLimit(parallelGroups)
+	for i, id := range ids {
+		g.Go(func() error {
+			errs[i] = do(ctx, id)
+			return nil
+		})
+	}
+	_ = g.Wait()
+	return errors.Join(errs...)
+}

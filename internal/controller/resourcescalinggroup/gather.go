@@ -1,0 +1,332 @@
+package resourcescalinggroup
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/pd-orchestrator/pd-orchestrator/api/autoscaling/v1alpha1"
+	"github.com/pd-orchestrator/pd-orchestrator/internal/condition"
+	"github.com/pd-orchestrator/pd-orchestrator/internal/config"
+	"github.com/pd-orchestrator/pd-orchestrator/internal/decide/clone"
+	"github.com/pd-orchestrator/pd-orchestrator/internal/decide/groups"
+	"github.com/pd-orchestrator/pd-orchestrator/internal/desired"
+	"github.com/pd-orchestrator/pd-orchestrator/internal/kube"
+)
+
+// target is one entry of spec.targetResources as it stands.
+type target struct {
+	name      string
+	namespace string
+	ref       v1alpha1.ResourceRef
+	kind      clone.Kind
+	base      *unstructured.Unstructured // nil where it does not exist
+}
+
+// copies are the objects of one clone that exist.
+type copies struct {
+	workloads map[string]*unstructured.Unstructured // by target name
+	services  []*corev1.Service
+}
+
+// facts is what one pass has read. Everything comes from the cache, but for a snapshot that the status names and the
+// cache does not have.
+type facts struct {
+	owner    clone.Owner
+	targets  []target
+	clones   map[int32]*copies
+	revision *appsv1.ControllerRevision
+	snapshot *clone.Snapshot
+	config   *corev1.ConfigMap
+	// problems of the spec and of what it refers to, the gravest first. With blocked set nothing may be written.
+	problems []condition.Problem
+	blocked  bool
+}
+
+func (f *facts) problem(reason, format string, args ...any) {
+	f.problems = append(f.problems, condition.Problem{Reason: reason, Message: fmt.Sprintf(format, args...)})
+}
+
+func (f *facts) block(reason, format string, args ...any) {
+	f.blocked = true
+	f.problem(reason, format, args...)
+}
+
+// gather reads everything that the decisions need. An error means that something could not be read, so nothing may be
+// decided; what was read and is wrong is a problem.
+func (r *Reconciler) gather(ctx context.Context, rsg *v1alpha1.ResourceScalingGroup) (*facts, error) {
+	f := &facts{owner: clone.OwnerOf(rsg), clones: map[int32]*copies{}}
+	if err := r.gatherTargets(ctx, rsg, f); err != nil {
+		return nil, err
+	}
+	if err := r.gatherClones(ctx, rsg, f); err != nil {
+		return nil, err
+	}
+	if err := r.gatherRecords(ctx, rsg, f); err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
+func (r *Reconciler) gatherTargets(ctx context.Context, rsg *v1alpha1.ResourceScalingGroup, f *facts) error {
+	names := map[string]string{}
+	for _, t := range rsg.Spec.TargetResources {
+		ref := t.ResourceRef
+		ns := cmp.Or(ref.Namespace, rsg.Namespace)
+		kind, err := clone.KindOf(ref.APIVersion, ref.Kind)
+		if err != nil {
+			f.block(v1alpha1.ReasonTargetKindUnsupported, "target %q: %v", t.Name, err)
+			continue
+		}
+		if ns != rsg.Namespace && r.CrossNamespace != config.CrossNamespaceTrusted {
+			f.block(v1alpha1.ReasonCrossNamespaceDenied,
+				"target %q is in namespace %s: must be in %s, unless the operator sets crossNamespace: Trusted", t.Name, ns, rsg.Namespace)
+			continue
+		}
+		if err := f.owner.CheckWorkloadName(kind, ref.Name); err != nil {
+			f.block(v1alpha1.ReasonInvalidName, "target %q: %v", t.Name, err)
+		}
+		cloneName := kind.GroupVersionKind.Kind + " " + f.owner.WorkloadName(ref.Name, 1)
+		if other, taken := names[cloneName]; taken {
+			f.block(v1alpha1.ReasonDuplicateClone, "targets %q and %q would both have clones named like %q: rename one of the workloads", other, t.Name, cloneName)
+		}
+		names[cloneName] = t.Name
+		entry := target{name: t.Name, namespace: ns, ref: ref, kind: kind}
+		base := kube.NewWorkload(kind.GroupVersionKind)
+		switch err := r.Client.Get(ctx, types.NamespacedName{Namespace: ns, Name: ref.Name}, base); {
+		case err == nil:
+			entry.base = base
+			if other := r.otherManager(ctx, base, f.owner); other != "" {
+				f.block(v1alpha1.ReasonNameConflict, "target %q: %s is managed by ResourceScalingGroup %s already", t.Name, kube.Describe(base), other)
+			}
+		case apierrors.IsNotFound(err) || meta.IsNoMatchError(err):
+			f.problem(v1alpha1.ReasonTargetNotFound, "target resource not found: %s %s/%s of target %q", ref.Kind, ns, ref.Name, t.Name)
+		default:
+			return fmt.Errorf("reading target %q: %w", t.Name, err)
+		}
+		f.targets = append(f.targets, entry)
+	}
+	return nil
+}
+
+// otherManager names the living ResourceScalingGroup whose labels a base workload carries, "" where it is this one or
+// none.
+func (r *Reconciler) otherManager(ctx context.Context, base *unstructured.Unstructured, owner clone.Owner) string {
+	labels := base.GetLabels()
+	key := types.NamespacedName{Namespace: labels[v1alpha1.LabelNamespace], Name: labels[v1alpha1.LabelName]}
+	if key.Name == "" || key.Name == owner.Name && key.Namespace == owner.Namespace {
+		return ""
+	}
+	var other v1alpha1.ResourceScalingGroup
+	if err := r.Client.Get(ctx, key, &other); err != nil || other.Spec.ScalingStrategy.Type != v1alpha1.GroupReplication {
+		return ""
+	}
+	for _, t := range other.Spec.TargetResources {
+		if t.ResourceRef.Name == base.GetName() && t.ResourceRef.Kind == base.GetKind() && cmp.Or(t.ResourceRef.Namespace, other.Namespace) == base.GetNamespace() {
+			return key.String()
+		}
+	}
+	return ""
+}
+
+func (r *Reconciler) gatherClones(ctx context.Context, rsg *v1alpha1.ResourceScalingGroup, f *facts) error {
+	at := func(id int32) *copies {
+		if f.clones[id] == nil {
+			f.clones[id] = &copies{workloads: map[string]*unstructured.Unstructured{}}
+		}
+		return f.clones[id]
+	}
+	mine := []client.ListOption{client.InNamespace(rsg.Namespace), client.MatchingFields{indexOwner: ownerKey(rsg.Namespace, rsg.Name)}}
+	seen := map[string]bool{}
+	for _, t := range f.targets {
+		gvk := t.kind.GroupVersionKind
+		if seen[gvk.String()] {
+			continue
+		}
+		seen[gvk.String()] = true
+		list := &unstructured.UnstructuredList{}
+		list.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
+		if err := r.Client.List(ctx, list, mine...); err != nil {
+			return fmt.Errorf("listing clones: %w", err)
+		}
+		for i := range list.Items {
+			obj := &list.Items[i]
+			id, ours := f.owner.IDOf(obj.GetLabels())
+			if !ours || id == 0 {
+				continue
+			}
+			for _, t := range f.targets {
+				if t.kind.GroupVersionKind == gvk && obj.GetName() == f.owner.WorkloadName(t.ref.Name, id) {
+					at(id).workloads[t.name] = obj
+				}
+			}
+		}
+	}
+	var services corev1.ServiceList
+	if err := r.Client.List(ctx, &services, mine...); err != nil {
+		return fmt.Errorf("listing cloned Services: %w", err)
+	}
+	for i := range services.Items {
+		svc := &services.Items[i]
+		id, ours := f.owner.IDOf(svc.Labels)
+		if ours && id != 0 && strings.HasSuffix(svc.Name, f.owner.ServiceName("", id)) {
+			svc.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Service"))
+			at(id).services = append(at(id).services, svc)
+		}
+	}
+	return nil
+}
+
+func (r *Reconciler) gatherRecords(ctx context.Context, rsg *v1alpha1.ResourceScalingGroup, f *facts) error {
+	var revisions appsv1.ControllerRevisionList
+	if err := r.Client.List(ctx, &revisions, client.InNamespace(rsg.Namespace), client.MatchingLabels{v1alpha1.LabelName: rsg.Name}); err != nil {
+		return fmt.Errorf("listing snapshots: %w", err)
+	}
+	// The first one made wins, so that a second one, made from a cache that did not show the first yet, changes nothing.
+	slices.SortFunc(revisions.Items, func(a, b appsv1.ControllerRevision) int {
+		return cmp.Or(cmp.Compare(a.Revision, b.Revision), strings.Compare(a.Name, b.Name))
+	})
+	for i := range revisions.Items {
+		if metav1.IsControlledBy(&revisions.Items[i], rsg) && revisions.Items[i].DeletionTimestamp == nil {
+			f.revision = &revisions.Items[i]
+			break
+		}
+	}
+	if f.revision == nil && rsg.Status.Revision != "" {
+		// Gone, or not in the cache yet. Only the API server knows, and a second snapshot could differ from the first.
+		var live appsv1.ControllerRevision
+		err := r.APIReader.Get(ctx, types.NamespacedName{Namespace: rsg.Namespace, Name: rsg.Status.Revision}, &live)
+		if client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("reading snapshot %s: %w", rsg.Status.Revision, err)
+		}
+		if err == nil && metav1.IsControlledBy(&live, rsg) && live.DeletionTimestamp == nil {
+			f.revision = &live
+		}
+	}
+	f.readSnapshot()
+
+	var cm corev1.ConfigMap
+	err := r.Client.Get(ctx, types.NamespacedName{Namespace: rsg.Namespace, Name: desired.ReplicaConfigName(rsg.Name)}, &cm)
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("reading the replica ConfigMap: %w", err)
+	}
+	if err == nil && metav1.IsControlledBy(&cm, rsg) {
+		f.config = &cm
+	}
+	return nil
+}
+
+func (f *facts) readSnapshot() {
+	if f.revision == nil || f.blocked {
+		return
+	}
+	names := make([]string, len(f.targets))
+	for i, t := range f.targets {
+		names[i] = t.name
+	}
+	s, err := clone.DecodeSnapshot(f.revision.Data.Raw, names)
+	if err != nil {
+		f.problem(v1alpha1.ReasonSnapshotInvalid, "ControllerRevision %s: %v", f.revision.Name, err)
+		return
+	}
+	f.snapshot = &s
+}
+
+// members describes the base workloads. previous is the status that the last pass left.
+func (f *facts) members(previous v1alpha1.ResourceScalingGroupStatus) []groups.Member {
+	adoptedUnknown := map[string]bool{}
+	if meta.IsStatusConditionTrue(previous.Conditions, v1alpha1.ConditionBaselineUnknown) {
+		for _, t := range previous.Targets {
+			adoptedUnknown[t.Name] = t.BaselineReplicas == nil
+		}
+	}
+	recorded := map[string]string{}
+	if f.config != nil {
+		recorded = f.config.Data
+	}
+	all := make([]groups.Member, 0, len(f.targets))
+	for _, t := range f.targets {
+		m := groups.Member{Target: t.name, Object: fmt.Sprintf("%s %s/%s", t.ref.Kind, t.namespace, t.ref.Name)}
+		if t.base != nil {
+			m = member(m, t.base)
+			if text, marked := t.base.GetAnnotations()[v1alpha1.AnnotationBaselineReplicas]; marked {
+				m.Marked = true
+				if n, err := groups.ParseReplicas(text); err == nil {
+					m.Baseline = n
+				}
+			}
+			_, hasCount := recorded[t.name]
+			m.Unknown = m.Desired == 0 && m.Baseline == 0 && (!hasCount || adoptedUnknown[t.name])
+		}
+		all = append(all, m)
+	}
+	return all
+}
+
+func member(m groups.Member, obj *unstructured.Unstructured) groups.Member {
+	m.Exists = true
+	m.Terminating = obj.GetDeletionTimestamp() != nil
+	m.Desired = clone.Replicas(obj)
+	m.Available = clone.Available(obj)
+	return m
+}
+
+// observe sums up all groups of which anything exists, by ascending id.
+func (f *facts) observe(base []groups.Member) []groups.Group {
+	all := []groups.Group{groups.ObserveBase(base)}
+	for id, c := range f.clones {
+		var members []groups.Member
+		for _, t := range f.targets {
+			m := groups.Member{Target: t.name, Object: t.ref.Kind + " " + f.owner.WorkloadName(t.ref.Name, id)}
+			if obj := c.workloads[t.name]; obj != nil {
+				m = member(m, obj)
+			}
+			members = append(members, m)
+		}
+		all = append(all, groups.ObserveClone(id, members, f.cloneServices(id, c)))
+	}
+	slices.SortFunc(all, func(a, b groups.Group) int { return cmp.Compare(a.ID, b.ID) })
+	return all
+}
+
+func (f *facts) cloneServices(id int32, c *copies) []groups.Service {
+	var all []groups.Service
+	listed := map[string]bool{}
+	for _, svc := range c.services {
+		listed[svc.Name] = true
+		all = append(all, groups.Service{Name: svc.Name, Exists: true, Terminating: svc.DeletionTimestamp != nil})
+	}
+	if f.snapshot != nil {
+		for _, s := range f.snapshot.Services {
+			if name := f.owner.ServiceName(s.Name, id); !listed[name] {
+				all = append(all, groups.Service{Name: name})
+			}
+		}
+	}
+	return all
+}
+
+// drifted says per target whether the base differs from the snapshot.
+func (f *facts) drifted() map[string]bool {
+	if f.snapshot == nil {
+		return nil
+	}
+	out := map[string]bool{}
+	for i, t := range f.targets {
+		if t.base != nil {
+			out[t.name] = f.snapshot.Targets[i].Drifted(t.kind, t.base)
+		}
+	}
+	return out
+}

@@ -1,0 +1,203 @@
+package resourcescalinggroup
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/pd-orchestrator/pd-orchestrator/api/autoscaling/v1alpha1"
+	"github.com/pd-orchestrator/pd-orchestrator/internal/decide/clone"
+	"github.com/pd-orchestrator/pd-orchestrator/internal/kube"
+)
+
+// +kubebuilder:rbac:groups=autoscaling.openfuyao.com,resources=resourcescalinggroups,verbs=get;list;watch
+// +kubebuilder:rbac:groups=autoscaling.openfuyao.com,resources=resourcescalinggroups/status,verbs=update
+// +kubebuilder:rbac:groups=apps,resources=deployments,verbs=get;list;watch;create;delete;patch
+// +kubebuilder:rbac:groups=apps,resources=deployments/scale,verbs=update
+// +kubebuilder:rbac:groups=apps,resources=replicasets,verbs=get;list;watch
+// +kubebuilder:rbac:groups=apps,resources=controllerrevisions,verbs=get;list;watch;create;patch
+// +kubebuilder:rbac:groups="",resources=services,verbs=get;list;watch;create;delete
+// +kubebuilder:rbac:groups="",resources=configmaps,verbs=get;list;watch;create;patch
+// +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
+
+// Index keys of the cache.
+const (
+	// indexOwner finds objects by the namespace and name of the ResourceScalingGroup in their labels.
+	indexOwner = "rsg.owner"
+	// indexTarget finds ResourceScalingGroups by a workload they name as a target.
+	indexTarget = "rsg.target"
+	// indexConflict finds ResourceScalingGroups that wait for a name in their namespace to become free.
+	indexConflict = "rsg.conflict"
+)
+
+func ownerKey(namespace, name string) string { return namespace + "/" + name }
+
+func targetKey(kind, namespace, name string) string { return kind + "/" + namespace + "/" + name }
+
+// CacheOptions limits what the cache of this controller holds: of pods what decisions read, of ConfigMaps and
+// ControllerRevisions those of ResourceScalingGroups.
+func CacheOptions() map[client.Object]cache.ByObject {
+	mine, err := labels.NewRequirement(v1alpha1.LabelName, selection.Exists, nil)
+	if err != nil {
+		panic(err) // The label is a constant.
+	}
+	selector := labels.NewSelector().Add(*mine)
+	return map[client.Object]cache.ByObject{
+		&corev1.Pod{}:                {Transform: kube.StripPod},
+		&corev1.ConfigMap{}:          {Label: selector},
+		&appsv1.ControllerRevision{}: {Label: selector},
+	}
+}
+
+// SetupWithManager adds the controller, its indexes and its watches to the manager.
+func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) error {
+	indexer := mgr.GetFieldIndexer()
+	if err := kube.IndexOwners(ctx, indexer); err != nil {
+		return err
+	}
+	byOwner := func(obj client.Object) []string {
+		if l := obj.GetLabels(); l[v1alpha1.LabelName] != "" {
+			return []string{ownerKey(l[v1alpha1.LabelNamespace], l[v1alpha1.LabelName])}
+		}
+		return nil
+	}
+	indexed := []client.Object{&corev1.Service{}}
+	for _, kind := range clone.Kinds() {
+		indexed = append(indexed, kube.NewWorkload(kind.GroupVersionKind))
+	}
+	for _, obj := range indexed {
+		if err := indexer.IndexField(ctx, obj, indexOwner, byOwner); err != nil {
+			return fmt.Errorf("indexing by owner: %w", err)
+		}
+	}
+	for key, index := range map[string]client.IndexerFunc{indexTarget: targetsOf, indexConflict: conflictOf} {
+		if err := indexer.IndexField(ctx, &v1alpha1.ResourceScalingGroup{}, key, index); err != nil {
+			return fmt.Errorf("indexing ResourceScalingGroups: %w", err)
+		}
+	}
+
+	b := ctrl.NewControllerManagedBy(mgr).
+		Named(Component).
+		For(&v1alpha1.ResourceScalingGroup{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Owns(&corev1.ConfigMap{}).
+		Owns(&appsv1.ControllerRevision{}).
+		Watches(&corev1.Service{}, handler.EnqueueRequestsFromMapFunc(r.requestsForObject), builder.WithPredicates(serviceChange)).
+		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.requestsForPod), builder.WithPredicates(podChange)).
+		WithOptions(controller.Options{MaxConcurrentReconciles: r.Concurrency})
+	for _, kind := range clone.Kinds() {
+		b = b.Watches(kube.NewWorkload(kind.GroupVersionKind), handler.EnqueueRequestsFromMapFunc(r.requestsForObject), builder.WithPredicates(workloadChange))
+	}
+	if err := b.Complete(r); err != nil {
+		return fmt.Errorf("setting up controller %s: %w", Component, err)
+	}
+	return nil
+}
+
+func targetsOf(obj client.Object) []string {
+	rsg := obj.(*v1alpha1.ResourceScalingGroup)
+	keys := make([]string, 0, len(rsg.Spec.TargetResources))
+	for _, t := range rsg.Spec.TargetResources {
+		keys = append(keys, targetKey(t.ResourceRef.Kind, cmp.Or(t.ResourceRef.Namespace, rsg.Namespace), t.ResourceRef.Name))
+	}
+	return keys
+}
+
+func conflictOf(obj client.Object) []string {
+	rsg := obj.(*v1alpha1.ResourceScalingGroup)
+	if c := meta.FindStatusCondition(rsg.Status.Conditions, v1alpha1.ConditionReady); c != nil && c.Reason == v1alpha1.ReasonNameConflict {
+		return []string{rsg.Namespace}
+	}
+	return nil
+}
+
+// requestsForObject maps a workload or a Service to the ResourceScalingGroups that it matters to: the one in its
+// labels, those that name it as a target, and those that wait for a name in its namespace.
+func (r *Reconciler) requestsForObject(ctx context.Context, obj client.Object) []reconcile.Request {
+	requests := requestsByLabels(obj)
+	kind := obj.GetObjectKind().GroupVersionKind().Kind
+	for index, key := range map[string]string{
+		indexTarget:   targetKey(kind, obj.GetNamespace(), obj.GetName()),
+		indexConflict: obj.GetNamespace(),
+	} {
+		requests = append(requests, r.requestsByIndex(ctx, index, key)...)
+	}
+	return requests
+}
+
+func requestsByLabels(obj client.Object) []reconcile.Request {
+	l := obj.GetLabels()
+	if l[v1alpha1.LabelName] == "" {
+		return nil
+	}
+	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: l[v1alpha1.LabelNamespace], Name: l[v1alpha1.LabelName]}}}
+}
+
+func (r *Reconciler) requestsByIndex(ctx context.Context, index, key string) []reconcile.Request {
+	var list v1alpha1.ResourceScalingGroupList
+	if err := r.Client.List(ctx, &list, client.MatchingFields{index: key}, client.UnsafeDisableDeepCopy); err != nil {
+		return nil
+	}
+	requests := make([]reconcile.Request, 0, len(list.Items))
+	for i := range list.Items {
+		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
+	}
+	return requests
+}
+
+// requestsForPod maps a pod to the ResourceScalingGroup in its labels, and where it has none to those that name its
+// workload as a target: the pods of group 0 are labelled only once they run.
+func (r *Reconciler) requestsForPod(ctx context.Context, obj client.Object) []reconcile.Request {
+	if requests := requestsByLabels(obj); requests != nil {
+		return requests
+	}
+	owner, ok := kube.WorkloadOf(ctx, r.Client, obj)
+	if !ok {
+		return nil
+	}
+	return r.requestsByIndex(ctx, indexTarget, targetKey(owner.Kind, obj.GetNamespace(), owner.Name))
+}
+
+// workloadChange passes what decisions read of a workload.
+var workloadChange = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+	before, ok1 := e.ObjectOld.(*unstructured.Unstructured)
+	after, ok2 := e.ObjectNew.(*unstructured.Unstructured)
+	if !ok1 || !ok2 {
+		return true
+	}
+	return metadataChanged(before, after) || clone.Available(before) != clone.Available(after)
+}}
+
+var serviceChange = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool { return metadataChanged(e.ObjectOld, e.ObjectNew) }}
+
+var podChange = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+	before, ok1 := e.ObjectOld.(*corev1.Pod)
+	after, ok2 := e.ObjectNew.(*corev1.Pod)
+	return !ok1 || !ok2 || relevantPodChange(before, after)
+}}
+
+func metadataChanged(before, after client.Object) bool {
+	return before.GetGeneration() != after.GetGeneration() ||
+		before.GetUID() != after.GetUID() ||
+		(before.GetDeletionTimestamp() == nil) != (after.GetDeletionTimestamp() == nil) ||
+		!maps.Equal(before.GetLabels(), after.GetLabels()) ||
+		!maps.Equal(before.GetAnnotations(), after.GetAnnotations())
+}

@@ -1,0 +1,246 @@
+package clone
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// Snapshot is what clones are made from: the targets and the Services that select their pods, as they were when it was
+// taken, reduced to what a clone keeps. It is stored in a ControllerRevision.
+type Snapshot struct {
+	// Targets in the order of spec.targetResources.
+	Targets []TargetSnapshot `json:"targets"`
+	// Services by name.
+	Services []ServiceSnapshot `json:"services,omitempty"`
+}
+
+// TargetSnapshot is the reduced form of one target's workload.
+type TargetSnapshot struct {
+	// Name of the target.
+	Name string `json:"name"`
+	// Workload has apiVersion, kind, name, labels, annotations and spec without replicas.
+	Workload *unstructured.Unstructured `json:"workload"`
+}
+
+// ServiceSnapshot is the reduced form of one Service.
+type ServiceSnapshot struct {
+	// Name of the original.
+	Name string `json:"name"`
+	// Labels and Annotations that a clone keeps.
+	Labels      map[string]string `json:"labels,omitempty"`
+	Annotations map[string]string `json:"annotations,omitempty"`
+	// Spec without anything that is allocated to one Service alone.
+	Spec corev1.ServiceSpec `json:"spec"`
+}
+
+// Base is one target as it stands in the cluster.
+type Base struct {
+	// Name of the target.
+	Name string
+	// Kind of the workload.
+	Kind Kind
+	// Workload as read.
+	Workload *unstructured.Unstructured
+}
+
+// TakeSnapshot reduces the targets and those of the given Services that select pods of a target. It also returns, per
+// Service, the settings that its clones cannot have, for telling the user.
+func TakeSnapshot(bases []Base, services []corev1.Service) (Snapshot, map[string][]string) {
+	var s Snapshot
+	dropped := map[string][]string{}
+	for _, b := range bases {
+		s.Targets = append(s.Targets, TargetSnapshot{Name: b.Name, Workload: reduceWorkload(b.Kind, b.Workload)})
+	}
+	services = slices.Clone(services)
+	slices.SortFunc(services, func(a, b corev1.Service) int { return strings.Compare(a.Name, b.Name) })
+	for i := range services {
+		if !selectsAny(&services[i], bases) {
+			continue
+		}
+		reduced, lost := reduceService(&services[i])
+		s.Services = append(s.Services, reduced)
+		if len(lost) > 0 {
+			dropped[services[i].Name] = lost
+		}
+	}
+	return s, dropped
+}
+
+// selectsAny reports whether the Service selects the pods of one of the targets. A Service without a selector, or one
+// that is only a DNS alias, selects nothing.
+func selectsAny(svc *corev1.Service, bases []Base) bool {
+	if len(svc.Spec.Selector) == 0 || svc.Spec.Type == corev1.ServiceTypeExternalName {
+		return false
+	}
+	selector := labels.SelectorFromSet(svc.Spec.Selector)
+	for _, b := range bases {
+		if b.Workload.GetNamespace() != svc.Namespace {
+			continue
+		}
+		for _, set := range b.Kind.TemplateLabels(b.Workload) {
+			if selector.Matches(labels.Set(set)) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// Encode returns the stored form of the snapshot: canonical JSON.
+func (s Snapshot) Encode() ([]byte, error) { return json.Marshal(s) }
+
+// DecodeSnapshot reads what Encode wrote and checks that it holds exactly the named targets.
+func DecodeSnapshot(data []byte, targets []string) (Snapshot, error) {
+	var s Snapshot
+	if err := json.Unmarshal(data, &s); err != nil {
+		return Snapshot{}, fmt.Errorf("reading snapshot: %w", err)
+	}
+	got := make([]string, len(s.Targets))
+	for i, t := range s.Targets {
+		if t.Workload == nil {
+			return Snapshot{}, fmt.Errorf("snapshot has no workload for target %q", t.Name)
+		}
+		got[i] = t.Name
+	}
+	if !slices.Equal(got, targets) {
+		return Snapshot{}, fmt.Errorf("snapshot is of targets [%s], the spec has [%s]: delete the ControllerRevision and the replica ConfigMap to take a new one",
+			strings.Join(got, " "), strings.Join(targets, " "))
+	}
+	return s, nil
+}
+
+// Hash returns ten hex digits that name a snapshot's content.
+func Hash(encoded []byte) string {
+	sum := sha256.Sum256(encoded)
+	return hex.EncodeToString(sum[:5])
+}
+
+// Drifted reports whether the workload, reduced, differs from what the snapshot holds for the target.
+func (t TargetSnapshot) Drifted(kind Kind, workload *unstructured.Unstructured) bool {
+	now, errNow := json.Marshal(reduceWorkload(kind, workload))
+	then, errThen := json.Marshal(t.Workload)
+	return errNow != nil || errThen != nil || string(now) != string(then)
+}
+
+func reduceWorkload(kind Kind, w *unstructured.Unstructured) *unstructured.Unstructured {
+	out := &unstructured.Unstructured{Object: map[string]any{}}
+	out.SetGroupVersionKind(kind.GroupVersionKind)
+	out.SetName(w.GetName())
+	out.SetLabels(keptLabels(w.GetLabels()))
+	out.SetAnnotations(keptAnnotations(w.GetAnnotations()))
+	spec, _ := w.Object["spec"].(map[string]any)
+	kept := map[string]any{}
+	for _, field := range kind.specFields {
+		if v, ok := spec[field]; ok {
+			kept[field] = runtime.DeepCopyJSONValue(v)
+		}
+	}
+	out.Object["spec"] = kept
+	return out
+}
+
+func reduceService(svc *corev1.Service) (ServiceSnapshot, []string) {
+	from := svc.Spec
+	spec := corev1.ServiceSpec{
+		Type:                     from.Type,
+		Selector:                 from.Selector,
+		SessionAffinity:          from.SessionAffinity,
+		SessionAffinityConfig:    from.SessionAffinityConfig,
+		PublishNotReadyAddresses: from.PublishNotReadyAddresses,
+		InternalTrafficPolicy:    from.InternalTrafficPolicy,
+		TrafficDistribution:      from.TrafficDistribution,
+		IPFamilies:               from.IPFamilies,
+		IPFamilyPolicy:           from.IPFamilyPolicy,
+	}
+	if from.ClusterIP == corev1.ClusterIPNone {
+		spec.ClusterIP = corev1.ClusterIPNone
+	}
+	var dropped []string
+	for _, p := range from.Ports {
+		p.NodePort = 0
+		spec.Ports = append(spec.Ports, p)
+	}
+	switch from.Type {
+	case corev1.ServiceTypeLoadBalancer:
+		spec.LoadBalancerClass = from.LoadBalancerClass
+		spec.LoadBalancerSourceRanges = from.LoadBalancerSourceRanges
+		spec.AllocateLoadBalancerNodePorts = from.AllocateLoadBalancerNodePorts
+		spec.ExternalTrafficPolicy = from.ExternalTrafficPolicy
+	case corev1.ServiceTypeNodePort:
+		spec.ExternalTrafficPolicy = from.ExternalTrafficPolicy
+	}
+	if len(from.ExternalIPs) > 0 {
+		dropped = append(dropped, "externalIPs")
+	}
+	//nolint:staticcheck // The field is deprecated but still in use, and its loss is what the user has to be told.
+	if from.LoadBalancerIP != "" {
+		dropped = append(dropped, "loadBalancerIP")
+	}
+	return ServiceSnapshot{
+		Name:        svc.Name,
+		Labels:      keptLabels(svc.Labels),
+		Annotations: keptAnnotations(svc.Annotations),
+		Spec:        *spec.DeepCopy(),
+	}, dropped
+}
+
+// Clone builds the copy of a target for a group. A missing part of the snapshot is an error, since a clone without
+// a selector of its own would claim the original's pods.
+func (t TargetSnapshot) Clone(kind Kind, owner Owner, id, replicas int32, revision string) (*unstructured.Unstructured, error) {
+	out := t.Workload.DeepCopy()
+	out.SetNamespace(owner.Namespace)
+	out.SetName(owner.WorkloadName(t.Workload.GetName(), id))
+	out.SetLabels(merged(out.GetLabels(), owner.Labels(id)))
+	out.SetAnnotations(merged(out.GetAnnotations(), map[string]string{annotationRevision: revision}))
+	if err := unstructured.SetNestedField(out.Object, int64(replicas), "spec", "replicas"); err != nil {
+		return nil, fmt.Errorf("setting replicas of the clone of %q: %w", t.Name, err)
+	}
+	if kind.selector != nil {
+		if err := addStrings(out.Object, owner.selectorLabels(id), append(slices.Clone(kind.selector), "matchLabels")...); err != nil {
+			return nil, fmt.Errorf("setting the selector of the clone of %q: %w", t.Name, err)
+		}
+	}
+	found := false
+	for _, path := range kind.templates {
+		if _, ok, err := unstructured.NestedMap(out.Object, path...); err != nil || !ok {
+			continue
+		}
+		found = true
+		if err := addStrings(out.Object, owner.Labels(id), append(slices.Clone(path), "metadata", "labels")...); err != nil {
+			return nil, fmt.Errorf("labelling the pods of the clone of %q: %w", t.Name, err)
+		}
+		if err := addEnv(out.Object, owner, id, append(slices.Clone(path), "spec")...); err != nil {
+			return nil, fmt.Errorf("setting the environment of the clone of %q: %w", t.Name, err)
+		}
+	}
+	if !found {
+		return nil, fmt.Errorf("target %q has no pod template in the snapshot", t.Name)
+	}
+	return out, nil
+}
+
+// Clone builds the copy of a Service for a group.
+func (s ServiceSnapshot) Clone(owner Owner, id int32, revision string) *corev1.Service {
+	svc := &corev1.Service{
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Service"},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace:   owner.Namespace,
+			Name:        owner.ServiceName(s.Name, id),
+			Labels:      merged(s.Labels, owner.Labels(id)),
+			Annotations: merged(s.Annotations, map[string]string{annotationRevision: revision}),
+		},
+		Spec: *s.Spec.DeepCopy(),
+	}
+	svc.Spec.Selector = merged(svc.Spec.Selector, owner.selectorLabels(id))
+	return svc
+}
