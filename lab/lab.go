@@ -17,6 +17,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -49,7 +50,9 @@ type Lab struct {
 	probes    *http.Client
 	temporary bool
 	lock      *os.File
-	ports     []*process.Port
+	// kubernetesVersion has no leading v.
+	kubernetesVersion string
+	ports             []*process.Port
 
 	mu      sync.Mutex
 	stopped bool
@@ -136,11 +139,11 @@ func Build(ctx context.Context, options Options, parts ...string) ([]string, err
 			programs = append(programs, program)
 			continue
 		}
-		recipe, built, err := buildPart(ctx, builder, options, name)
+		part, built, err := buildPart(ctx, builder, options, name)
 		if err != nil {
 			return programs, fmt.Errorf("building the lab: %w", err)
 		}
-		for _, command := range recipe.Commands {
+		for _, command := range part.Commands {
 			programs = append(programs, built.Binary(command.Binary))
 		}
 	}
@@ -154,12 +157,15 @@ func (l *Lab) build(ctx context.Context) (map[string]string, error) {
 		if name == build.Prometheus && l.options.WithoutMetrics {
 			continue
 		}
-		recipe, built, err := buildPart(ctx, l.builder, l.options, name)
+		part, built, err := buildPart(ctx, l.builder, l.options, name)
 		if err != nil {
 			return nil, err
 		}
-		for _, command := range recipe.Commands {
+		for _, command := range part.Commands {
 			binaries[command.Binary] = built.Binary(command.Binary)
+		}
+		if name == build.Kubernetes {
+			l.kubernetesVersion = strings.TrimPrefix(part.Version, "v")
 		}
 		if name == build.Kwok {
 			if l.cluster.StageFiles, err = filepath.Glob(filepath.Join(built.Files("stages"), "*.yaml")); err != nil {
@@ -177,17 +183,17 @@ func (l *Lab) build(ctx context.Context) (map[string]string, error) {
 	return binaries, nil
 }
 
-func buildPart(ctx context.Context, builder *build.Builder, options Options, name string) (build.Recipe, build.Built, error) {
+func buildPart(ctx context.Context, builder *build.Builder, options Options, name string) (build.Part, build.Built, error) {
 	version := ""
 	if name == build.Kubernetes {
 		version = options.KubernetesVersion
 	}
 	part, err := build.Find(partsDir(options.Repo), name, version)
 	if err != nil {
-		return build.Recipe{}, build.Built{}, err
+		return build.Part{}, build.Built{}, err
 	}
 	built, err := builder.Part(ctx, part)
-	return part.Recipe, built, err
+	return part, built, err
 }
 
 func buildSimulator(ctx context.Context, builder *build.Builder, options Options) (string, error) {
@@ -397,6 +403,10 @@ func (l *Lab) stop(removeState bool) error {
 // StateDir returns the folder with the lab's certificates, data, logs and
 // kubeconfigs.
 func (l *Lab) StateDir() string { return l.cluster.Dir }
+
+// KubernetesVersion returns the version of Kubernetes that runs, such as
+// "1.37.2".
+func (l *Lab) KubernetesVersion() string { return l.kubernetesVersion }
 
 // PrometheusURL returns the base URL of Prometheus.
 func (l *Lab) PrometheusURL() string {

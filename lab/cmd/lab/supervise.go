@@ -142,7 +142,7 @@ func (s *supervisor) Status() control.Status {
 	s.mu.Unlock()
 	status := control.Status{
 		Ready:             ready,
-		KubernetesVersion: s.settings.KubernetesVersion,
+		KubernetesVersion: s.lab.KubernetesVersion(),
 		With:              s.settings.With,
 		PID:               os.Getpid(),
 		Kubeconfig:        s.lab.Kubeconfig(),

@@ -81,12 +81,9 @@ func up(flags *flag.FlagSet) func(context.Context, []string) error {
 
 // revive starts what does not run of a lab that is up.
 func revive(ctx context.Context, client *control.Client, status control.Status, version string) error {
-	if version != "" && version != status.KubernetesVersion {
-		running := status.KubernetesVersion
-		if running == "" {
-			running = "the newest"
-		}
-		return fmt.Errorf("a lab with Kubernetes %s is running; stop it by `lab down` before you start one with %s", running, version)
+	version = strings.TrimPrefix(version, "v")
+	if version != "" && version != status.KubernetesVersion && !strings.HasPrefix(status.KubernetesVersion, version+".") {
+		return fmt.Errorf("a lab with Kubernetes %s is running; stop it by `lab down` before you start one with %s", status.KubernetesVersion, version)
 	}
 	for _, part := range status.Parts {
 		if part.Running {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -188,7 +187,7 @@ func (b *Builder) buildPart(ctx context.Context, part Part, dir string) error {
 	if len(part.Files) == 0 {
 		return nil
 	}
-	moduleDir, err := downloadedModule(ctx, part)
+	moduleDir, err := moduleFolder(ctx, part)
 	if err != nil {
 		return err
 	}
@@ -342,19 +341,18 @@ func prune(family string, keep int) error {
 	return nil
 }
 
-func downloadedModule(ctx context.Context, part Part) (string, error) {
-	out, err := run(ctx, goCommand(part.Dir, "mod", "download", "-json", part.Module), io.Discard)
+// moduleFolder returns where the upstream module of a part lies. The build has
+// fetched it.
+func moduleFolder(ctx context.Context, part Part) (string, error) {
+	out, err := run(ctx, goCommand(part.Dir, "list", "-mod=readonly", "-m", "-f", "{{.Dir}}", part.Module), io.Discard)
 	if err != nil {
 		return "", err
 	}
-	var module struct{ Dir string }
-	if err := json.Unmarshal(out, &module); err != nil {
-		return "", fmt.Errorf("finding the files of %s: %w", part.Module, err)
-	}
-	if module.Dir == "" {
+	dir := strings.TrimSpace(string(out))
+	if dir == "" {
 		return "", fmt.Errorf("finding the files of %s: go names no folder", part.Module)
 	}
-	return module.Dir, nil
+	return dir, nil
 }
 
 func copyFiles(moduleDir string, files Files, to string) error {

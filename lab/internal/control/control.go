@@ -20,9 +20,8 @@ import (
 type Status struct {
 	// Ready is true once the lab is up and what was asked for is installed.
 	Ready bool `json:"ready"`
-	// KubernetesVersion is the version that was asked for; empty means the
-	// newest.
-	KubernetesVersion string `json:"kubernetesVersion,omitempty"`
+	// KubernetesVersion is the version that runs, such as "1.37.2".
+	KubernetesVersion string `json:"kubernetesVersion"`
 	// With are the parts that were asked for on top.
 	With []string `json:"with,omitempty"`
 	// PID is the process that holds the lab.
