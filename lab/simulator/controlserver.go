@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/pd-orchestrator/pd-orchestrator/lab/simulator/api"
+	"github.com/pd-orchestrator/pd-orchestrator/lab/simulator/trace"
 )
 
 // ControlHandler serves the control API. Requests that a browser sends on behalf of another site are refused.
@@ -20,6 +21,11 @@ func (s *Simulator) ControlHandler() http.Handler {
 	mux.HandleFunc("GET /pin", s.getPins)
 	mux.HandleFunc("POST /pin", s.postPin)
 	mux.HandleFunc("DELETE /pin", s.deletePin)
+	mux.HandleFunc("GET /load", s.getLoads)
+	mux.HandleFunc("POST /load", s.postLoad)
+	mux.HandleFunc("DELETE /load", s.deleteLoad)
+	mux.HandleFunc("GET /state", s.getState)
+	mux.Handle("GET /metrics", s.serviceMetrics())
 	return http.NewCrossOriginProtection().Handler(mux)
 }
 
@@ -52,6 +58,59 @@ func (s *Simulator) deletePin(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	answer(w, api.Removed{Removed: s.Unpin(selector)})
+}
+
+func (s *Simulator) getLoads(w http.ResponseWriter, r *http.Request) {
+	if refuse(w, onlyParameters(r)) {
+		return
+	}
+	answer(w, api.LoadList{Loads: append([]api.Load{}, s.Loads()...)})
+}
+
+func (s *Simulator) postLoad(w http.ResponseWriter, r *http.Request) {
+	var load api.Load
+	if errs := append(onlyParameters(r), api.Decode(r.Body, &load)...); refuse(w, errs) {
+		return
+	}
+	if refuse(w, load.Validate(trace.Names())) {
+		return
+	}
+	load, err := s.SetLoad(load)
+	if err != nil {
+		writeJSON(w, http.StatusInternalServerError, api.ErrorBody{Errors: api.Errors{{Fix: err.Error()}}})
+		return
+	}
+	answer(w, load)
+}
+
+// deleteLoad stops the load that the parameter name names, or all; with discard=true it also drops their requests.
+func (s *Simulator) deleteLoad(w http.ResponseWriter, r *http.Request) {
+	if refuse(w, onlyParameters(r, "name", "discard")) {
+		return
+	}
+	query := r.URL.Query()
+	var discard bool
+	switch value := query.Get("discard"); value {
+	case "", "false":
+	case "true":
+		discard = true
+	default:
+		refuse(w, api.Errors{{Field: "discard", Value: value, Fix: "must be true or false"}})
+		return
+	}
+	name := query.Get("name")
+	if query.Has("name") && name == "" {
+		refuse(w, api.Errors{{Field: "name", Fix: "must name a load; leave the parameter out to stop all loads"}})
+		return
+	}
+	answer(w, api.Removed{Removed: s.StopLoad(name, discard)})
+}
+
+func (s *Simulator) getState(w http.ResponseWriter, r *http.Request) {
+	if refuse(w, onlyParameters(r)) {
+		return
+	}
+	answer(w, s.State())
 }
 
 func selectorOf(r *http.Request) (*api.Selector, api.Errors) {

@@ -42,7 +42,7 @@ func (ps pins) remove(selector api.Selector) (pins, int) {
 func (ps pins) on(pod Pod) pinned {
 	resolved := pinned{fault: api.FaultNone}
 	for _, pin := range ps {
-		if pin.Namespace != pod.Namespace || !hasLabels(pod.Labels, pin.Labels) {
+		if !selects(pin, pod) {
 			continue
 		}
 		if resolved.values == nil {
@@ -61,6 +61,10 @@ func (ps pins) on(pod Pod) pinned {
 		}
 	}
 	return resolved
+}
+
+func selects(pin api.Pin, pod Pod) bool {
+	return pin.Namespace == pod.Namespace && hasLabels(pod.Labels, pin.Labels)
 }
 
 func sameSelector(p api.Pin, s api.Selector) bool {

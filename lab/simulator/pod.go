@@ -85,3 +85,15 @@ func podAddress(local netip.Addr) (address netip.Addr, ok bool) {
 	octets[0] = 10
 	return netip.AddrFrom4(octets), true
 }
+
+// localAddressOf is the reverse of podAddress.
+func localAddressOf(address netip.Addr) (local netip.Addr, ok bool) {
+	if !address.Is4() {
+		return netip.Addr{}, false
+	}
+	octets := address.As4()
+	octets[0] = 127
+	local = netip.AddrFrom4(octets)
+	back, ok := podAddress(local)
+	return local, ok && back == address
+}

@@ -36,6 +36,9 @@ type Ready struct {
 	ControlURL  string `json:"controlURL"`
 }
 
+// tickInterval keeps the model close to the present between requests.
+const tickInterval = 250 * time.Millisecond
+
 // shutdownGrace is how long requests may take to end once the simulator is told to stop.
 const shutdownGrace = 2 * time.Second
 
@@ -108,7 +111,15 @@ func Run(ctx context.Context, o Options) error {
 		done <- err
 	}()
 
-	<-ctx.Done()
+	tick := time.NewTicker(tickInterval)
+	defer tick.Stop()
+	for ctx.Err() == nil {
+		select {
+		case <-tick.C:
+			s.Advance()
+		case <-ctx.Done():
+		}
+	}
 	cause := context.Cause(ctx)
 	grace, stop := context.WithTimeout(context.WithoutCancel(ctx), shutdownGrace)
 	defer stop()

@@ -24,6 +24,8 @@ type Simulator struct {
 	pods      map[string]Pod // by UID
 	byAddress map[netip.Addr][]string
 	pins      pins
+	model     *model.Model
+	loads     []api.Load // with defaults, by age; those of stopped services are gone
 }
 
 // New returns a simulator without pods. now is the clock that moves the model.
@@ -33,8 +35,19 @@ func New(now func() time.Time) *Simulator {
 		start:     now(),
 		pods:      map[string]Pod{},
 		byAddress: map[netip.Addr][]string{},
+		model:     model.New(),
 	}
 }
+
+// Advance brings the model up to the present. Every other method does so where it matters; calling this now and then keeps
+// the work that is left for them small.
+func (s *Simulator) Advance() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.advance()
+}
+
+func (s *Simulator) advance() { s.model.Advance(s.now().Sub(s.start).Seconds()) }
 
 // SetPod adds a pod, or replaces what is known of the pod with that UID.
 func (s *Simulator) SetPod(pod Pod) {
@@ -47,6 +60,12 @@ func (s *Simulator) SetPod(pod Pod) {
 	if pod.Address.IsValid() {
 		s.byAddress[pod.Address] = append(s.byAddress[pod.Address], pod.UID)
 	}
+	s.advance()
+	if !pod.Running {
+		s.model.DeletePod(pod.UID)
+		return
+	}
+	s.model.SetPod(model.Pod{ID: pod.UID, Namespace: pod.Namespace, Name: pod.Name, Labels: pod.Labels, Ready: pod.Ready})
 }
 
 // DeletePod forgets a pod. One that is not known is no error.
@@ -59,6 +78,8 @@ func (s *Simulator) DeletePod(uid string) {
 	}
 	s.forgetAddress(pod)
 	delete(s.pods, uid)
+	s.advance()
+	s.model.DeletePod(uid)
 }
 
 func (s *Simulator) forgetAddress(pod Pod) {
@@ -83,7 +104,9 @@ func (s *Simulator) scrape(address netip.Addr) (pod Pod, stats model.Stats, pin 
 	if !ok {
 		return Pod{}, model.Stats{}, pinned{}, false
 	}
-	return pod, model.NewStats(), s.pins.on(pod), true
+	s.advance()
+	stats, _ = s.model.Stats(pod.UID)
+	return pod, stats, s.pins.on(pod), true
 }
 
 // Pin puts a valid pin into force.

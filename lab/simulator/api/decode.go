@@ -1,6 +1,7 @@
 package api
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,8 +14,8 @@ import (
 // MaxBody is the greatest size of a request's document, in bytes.
 const MaxBody = 1 << 20
 
-// Decode reads exactly one JSON document into the struct that into points to. Unknown fields, a wrong type, a second document and more
-// than MaxBody bytes are findings. An empty body is a finding as well.
+// Decode reads exactly one JSON document into the struct that into points to. Unknown fields, a wrong type, an empty body, a
+// second document and more than MaxBody bytes are findings.
 func Decode(body io.Reader, into any) Errors {
 	data, err := io.ReadAll(io.LimitReader(body, MaxBody+1))
 	switch {
@@ -22,13 +23,13 @@ func Decode(body io.Reader, into any) Errors {
 		return Errors{{Fix: fmt.Sprintf("the body must be readable to its end: %v", err)}}
 	case len(data) > MaxBody:
 		return Errors{{Fix: fmt.Sprintf("the body must be at most %d bytes", MaxBody)}}
-	case len(strings.TrimSpace(string(data))) == 0:
+	case len(bytes.TrimSpace(data)) == 0:
 		return Errors{{Fix: "the body must be a JSON document, and is empty"}}
 	}
-	decoder := json.NewDecoder(strings.NewReader(string(data)))
+	decoder := json.NewDecoder(bytes.NewReader(data))
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(into); err != nil {
-		return Errors{decodeError(err, into)}
+		return decodeErrors(err, data, into)
 	}
 	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
 		return Errors{{Fix: "the body must be one JSON document with nothing behind it"}}
@@ -36,13 +37,34 @@ func Decode(body io.Reader, into any) Errors {
 	return nil
 }
 
+func decodeErrors(err error, data []byte, into any) Errors {
+	var value *valueError
+	if !errors.As(err, &value) {
+		return Errors{decodeError(err, into)}
+	}
+	// The decoder does not say which key it was at, and stops at the first.
+	var document struct {
+		Metrics map[string]json.RawMessage `json:"metrics"`
+	}
+	if err := json.Unmarshal(data, &document); err != nil {
+		return Errors{decodeError(err, into)}
+	}
+	var errs Errors
+	for _, name := range sortedKeys(document.Metrics) {
+		if err := new(Value).UnmarshalJSON(document.Metrics[name]); err != nil {
+			errs = append(errs, Error{
+				Field: fmt.Sprintf("metrics[%s]", name), Value: shorten(string(document.Metrics[name])),
+				Fix: "must be a number without quotes, \"NaN\", \"+Inf\" or \"-Inf\"",
+			})
+		}
+	}
+	return errs
+}
+
 func decodeError(err error, into any) Error {
 	var wrongType *json.UnmarshalTypeError
 	var syntax *json.SyntaxError
-	var value *valueError
 	switch {
-	case errors.As(err, &value):
-		return Error{Field: "metrics", Value: value.got, Fix: "must hold numbers without quotes, \"NaN\", \"+Inf\" or \"-Inf\""}
 	case errors.As(err, &wrongType):
 		return Error{Field: wrongType.Field, Value: wrongType.Value, Fix: "must be " + describeType(wrongType.Type)}
 	case errors.As(err, &syntax):

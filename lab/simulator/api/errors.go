@@ -89,4 +89,13 @@ func validateMetricName(field, name string) Errors {
 	return Errors{{Field: field, Value: name, Fix: "must be a metric name without labels: letters, digits, \"_\" and \":\", not beginning with a digit"}}
 }
 
+// shorten cuts what a finding quotes.
+func shorten(value string) string {
+	const most = 120
+	if len(value) <= most {
+		return value
+	}
+	return strings.ToValidUTF8(value[:most], "") + "..."
+}
+
 func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }

@@ -88,11 +88,11 @@ func (v *Value) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
+// valueError marks JSON that is no sample value, so that Decode can say where it stands.
 type valueError struct{ got string }
 
-func (e *valueError) Error() string {
-	return fmt.Sprintf("%s is no sample value: it must be a number without quotes, \"NaN\", \"+Inf\" or \"-Inf\"", e.got)
-}
+// Error says what stood where a value was expected.
+func (e *valueError) Error() string { return e.got + " is no sample value" }
 
 // Validate returns every finding about the pin; none means that it is valid. pinFix, if not nil, says why a metric of a
 // given name cannot be held, and is empty for one that can.

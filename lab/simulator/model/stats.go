@@ -97,6 +97,14 @@ func NewStats() Stats {
 	}
 }
 
+// countTokens adds decoded tokens, which came at an interval in seconds.
+func (s *Stats) countTokens(tokens uint64, interval float64) {
+	if tokens > 0 {
+		s.GenerationTokens += tokens
+		s.InterToken.observe(interval, tokens)
+	}
+}
+
 func (s Stats) clone() Stats {
 	s.FirstToken = s.FirstToken.clone()
 	s.InterToken = s.InterToken.clone()
