@@ -323,7 +323,8 @@ type Follower struct {
 	// +required
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:MaxLength=8
-	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self >= 1 && self <= 1000 : type(self) == string && self.matches('^(1000(\\\\.0{1,3})?|[0-9]{1,3}(\\\\.[0-9]{1,3})?)$') && double(self) > 0.0",message="followRatio must be an integer from 1 to 1000, or a quoted decimal above 0 and at most 1000 with at most three decimals, for example \"0.5\""
+	// +kubebuilder:validation:Pattern=`^[0-9]{1,4}([.][0-9]{1,3})?$`
+	// +kubebuilder:validation:XValidation:rule="type(self) in [int] ? self >= 1 && self <= 1000 : double(self) > 0.0 && double(self) <= 1000.0",message="followRatio must be an integer from 1 to 1000, or a quoted decimal above 0 and at most 1000 with at most three decimals, for example \"0.5\""
 	FollowRatio intstr.IntOrString `json:"followRatio,omitempty"`
 }
 
