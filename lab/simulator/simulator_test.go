@@ -83,12 +83,14 @@ func (b *testbed) addPod(n int, labels map[string]string, change ...func(*Pod)) 
 	return pod
 }
 
+func (b *testbed) podURL(n int) string { return fmt.Sprintf("http://127.1.0.%d:%d/metrics", n, b.port) }
+
 // get asks the pod with the address 10.1.0.n; query may be empty.
 func (b *testbed) get(t *testing.T, n int, query string) (status int, body string, err error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("http://127.1.0.%d:%d/metrics%s", n, b.port, query), nil)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, b.podURL(n)+query, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

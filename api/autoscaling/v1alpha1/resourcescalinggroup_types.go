@@ -75,7 +75,7 @@ type ResourceScalingGroup struct {
 
 	// spec is what the user asks for.
 	// +optional
-	Spec ResourceScalingGroupSpec `json:"spec,omitempty,omitzero"`
+	Spec ResourceScalingGroupSpec `json:"spec,omitempty,omitzero"` //nolint:kubeapilinter // An object without spec is valid for the original CRD; it is reported by condition Ready.
 
 	// status is what the controller saw and did.
 	// +optional
@@ -390,15 +390,15 @@ type ResourceScalingGroupStatus struct {
 type GroupPhase string
 
 const (
-	// GroupCreating: some of the group's objects do not exist yet.
+	// GroupCreating says that some of the group's objects do not exist yet.
 	GroupCreating GroupPhase = "Creating"
-	// GroupProgressing: all objects exist, not all replicas are available.
+	// GroupProgressing says that all objects exist, not all replicas are available.
 	GroupProgressing GroupPhase = "Progressing"
-	// GroupReady: all objects exist and all replicas are available.
+	// GroupReady says that all objects exist and all replicas are available.
 	GroupReady GroupPhase = "Ready"
-	// GroupRemoving: the group was chosen for removal, or something of it is terminating.
+	// GroupRemoving says that the group was chosen for removal, or something of it is terminating.
 	GroupRemoving GroupPhase = "Removing"
-	// GroupAtZero: group 0 was scaled away and its workloads wait at zero replicas.
+	// GroupAtZero says that group 0 was scaled away and its workloads wait at zero replicas.
 	GroupAtZero GroupPhase = "AtZero"
 )
 
@@ -412,7 +412,7 @@ type GroupStatus struct {
 
 	// phase is where the group stands.
 	// +required
-	Phase GroupPhase `json:"phase,omitempty"`
+	Phase GroupPhase `json:"phase,omitempty"` //nolint:kubeapilinter // A group is no object of its own, so it has no conditions to say this.
 
 	// targets are the workloads of the group that exist, by target name.
 	// +optional
@@ -467,13 +467,13 @@ type TargetStatus struct {
 type ScaleDownLevel string
 
 const (
-	// LevelMetric: the values of scaleDown.metric ranked them.
+	// LevelMetric says that the values of scaleDown.metric ranked them.
 	LevelMetric ScaleDownLevel = "Metric"
-	// LevelAnnotation: the annotation autoscaling.rsg.metric.values ranked them.
+	// LevelAnnotation says that the annotation autoscaling.rsg.metric.values ranked them.
 	LevelAnnotation ScaleDownLevel = "Annotation"
-	// LevelGroupID: the highest ids went, group 0 last.
+	// LevelGroupID says that the highest ids went, group 0 last.
 	LevelGroupID ScaleDownLevel = "GroupID"
-	// LevelIncomplete: removing groups that were never complete was enough.
+	// LevelIncomplete says that removing groups that were never complete was enough.
 	LevelIncomplete ScaleDownLevel = "Incomplete"
 )
 

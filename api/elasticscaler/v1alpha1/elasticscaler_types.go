@@ -102,7 +102,7 @@ type ElasticScalerSpec struct {
 	// +optional
 	IntervalSeconds *int32 `json:"intervalSeconds,omitempty"`
 
-	// paused, when true, stops all writes but those to the status: the count of the target then belongs to others.
+	// paused stops all writes but those to the status while it is true: the count of the target then belongs to others.
 	// Condition Paused says so. Defaults to false.
 	// +optional
 	Paused *bool `json:"paused,omitempty"`
@@ -397,7 +397,7 @@ type ExternalServerMetricSource struct {
 	Target *resource.Quantity `json:"target,omitempty"`
 
 	// protocol is the scheme of an endpoint without one: http or https. Ignored where the endpoint has a scheme.
-	// +kubebuilder:default=https
+	// +default="https"
 	// +optional
 	Protocol Protocol `json:"protocol,omitempty"`
 }
@@ -519,7 +519,7 @@ type SignalTrigger struct {
 	Endpoint string `json:"endpoint,omitempty"`
 
 	// protocol is the scheme of an endpoint without one: http or https. Ignored where the endpoint has a scheme.
-	// +kubebuilder:default=https
+	// +default="https"
 	// +optional
 	Protocol Protocol `json:"protocol,omitempty"`
 

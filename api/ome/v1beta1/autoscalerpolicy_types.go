@@ -79,7 +79,7 @@ const (
 type AutoscalerPolicySpec struct {
 	// enforcement says how binding the policy is. `Default` lets a component's own autoscaler block outrank it; `Required` is
 	// reserved and refused.
-	// +kubebuilder:default=Default
+	// +default="Default"
 	// +optional
 	Enforcement AutoscalerPolicyEnforcement `json:"enforcement,omitempty"`
 
@@ -245,8 +245,8 @@ type KedaAdvancedConfig struct {
 	// +optional
 	HorizontalPodAutoscalerConfig *KedaHorizontalPodAutoscalerConfig `json:"horizontalPodAutoscalerConfig,omitempty"`
 
-	// restoreToOriginalReplicaCount, when true, puts the count that the component had before back when the ScaledObject is
-	// deleted. Defaults to false.
+	// restoreToOriginalReplicaCount puts the count that the component had before back when the ScaledObject is deleted, if
+	// true. Defaults to false.
 	// +optional
 	RestoreToOriginalReplicaCount bool `json:"restoreToOriginalReplicaCount,omitempty"` //nolint:kubeapilinter // A pointer to false would change status.portableDigest, whose JSON form is fixed.
 

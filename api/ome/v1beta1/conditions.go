@@ -1,6 +1,6 @@
 package v1beta1
 
-// AnnotationAllowInUseDelete, set to "true" on an AutoscalerPolicy, allows its deletion while components name it.
+// AnnotationAllowInUseDelete allows the deletion of an AutoscalerPolicy that components name, if its value is "true".
 const AnnotationAllowInUseDelete = "ome.io/allow-in-use-delete"
 
 // Types of the conditions of an AutoscalerPolicy.

@@ -60,7 +60,7 @@ type TidalSpec struct {
 	// +required
 	Triggers Triggers `json:"triggers,omitzero"`
 
-	// suspend, when true, freezes the Tidal: no rule fires, nothing but the status is written, and the count of the target
+	// suspend freezes the Tidal while it is true: no rule fires, nothing but the status is written, and the count of the target
 	// stays. On the way back the rule that fired last takes effect. Defaults to false.
 	// +optional
 	Suspend *bool `json:"suspend,omitempty"`

@@ -74,13 +74,18 @@ type pass struct {
 	facts  *facts
 	base   []groups.Member
 	status desired.GroupObservation
-	events []notice
+	// events tell of writes that were made. settled ones tell of what the status says, and wait for its write.
+	events, settled []notice
 	// retry is when to look again although no watch will say so, 0 for never.
 	retry time.Duration
 }
 
 func (p *pass) event(reason, action, format string, args ...any) {
 	p.events = append(p.events, notice{reason: reason, action: action, note: fmt.Sprintf(format, args...)})
+}
+
+func (p *pass) settle(reason, action, format string, args ...any) {
+	p.settled = append(p.settled, notice{reason: reason, action: action, note: fmt.Sprintf(format, args...)})
 }
 
 func (p *pass) warn(reason, action, format string, args ...any) {
@@ -159,12 +164,13 @@ func (r *Reconciler) finish(ctx context.Context, p *pass, cause error) error {
 		p.problem(v1alpha1.ReasonWriteFailed, "%v", cause)
 	}
 	readyBefore := meta.FindStatusCondition(p.rsg.Status.Conditions, v1alpha1.ConditionReady).DeepCopy()
-	if err := r.writeStatus(ctx, p); err != nil {
-		return errors.Join(cause, err)
+	err := r.writeStatus(ctx, p)
+	if err == nil {
+		p.events = append(p.events, p.settled...)
+		p.noteProblem(readyBefore)
 	}
-	p.noteProblem(readyBefore)
 	r.emit(p)
-	return cause
+	return errors.Join(cause, err)
 }
 
 // writeStatus writes the status where it differs from what was read. The write fails with a conflict when the object has
@@ -202,7 +208,6 @@ func (r *Reconciler) emit(p *pass) {
 		// The API server takes notes of at most 1024 bytes.
 		r.Recorder.Eventf(p.rsg, nil, kind, e.reason, e.action, "%s", shortened(e.note, 1000))
 	}
-	p.events = nil
 }
 
 func shortened(s string, most int) string {

@@ -82,9 +82,9 @@ func (p *pass) settleRecord(before []int32, plan groups.Plan) {
 		switch {
 		case slices.Contains(plan.Remove, id) || slices.Contains(plan.Spared, id):
 		case id == 0:
-			p.event(v1alpha1.EventGroupRemoved, "RemoveGroup", "group 0 is at zero replicas")
+			p.settle(v1alpha1.EventGroupRemoved, "RemoveGroup", "group 0 is at zero replicas")
 		default:
-			p.event(v1alpha1.EventGroupRemoved, "RemoveGroup", "group %d is gone", id)
+			p.settle(v1alpha1.EventGroupRemoved, "RemoveGroup", "group %d is gone", id)
 		}
 	}
 	record := p.status.ScaleDown

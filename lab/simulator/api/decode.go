@@ -79,11 +79,11 @@ func decodeError(err error, into any) Error {
 func describeType(t reflect.Type) string {
 	switch t.Kind() {
 	case reflect.Map:
-		return "an object of " + describeType(t.Elem()) + "s"
+		return `an object, like {"app": "llm"}`
 	case reflect.Struct:
 		return "an object"
 	case reflect.Slice:
-		return "a list of " + describeType(t.Elem()) + "s"
+		return `a list, like ["queue_depth"]`
 	case reflect.Bool:
 		return "true or false"
 	case reflect.String:

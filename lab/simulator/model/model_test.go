@@ -274,14 +274,14 @@ func TestLittlesLaw(t *testing.T) {
 				addPods(m, role, 2)
 			}
 			m.SetService(spec)
-			const warmUp, end = 200, 4200
+			const warmUp, end = 200, 2200
 			m.Advance(warmUp)
 			before := m.Services()[0]
 			var area float64
-			for now := warmUp + 0.5; now <= end; now += 0.5 {
+			for now := warmUp + 1.0; now <= end; now++ {
 				m.Advance(now)
 				state := m.Services()[0]
-				area += float64(queued(state)+state.Running) * 0.5
+				area += float64(queued(state) + state.Running)
 			}
 			after := m.Services()[0]
 			inside := area / (end - warmUp)
