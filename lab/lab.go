@@ -433,7 +433,9 @@ func (l *Lab) Tool(name string) (string, error) {
 // relative to the repository's root, the package relative to the module
 // ("./cmd/x").
 func (l *Lab) BuildCommand(ctx context.Context, module, pkg string) (string, error) {
-	return l.builder.Source(ctx, filepath.Join(l.options.Repo, module), pkg)
+	builder := *l.builder
+	builder.Race = l.options.Race
+	return builder.Source(ctx, filepath.Join(l.options.Repo, module), pkg)
 }
 
 // probeClient trusts both authorities of the lab and shows the certificate

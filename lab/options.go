@@ -39,6 +39,9 @@ type Options struct {
 	// WithoutMetrics leaves out Prometheus and the simulator.
 	WithoutMetrics bool
 
+	// Race builds the product with Go's race detector, which needs a C compiler.
+	Race bool
+
 	// Nodes is the number of simulated nodes; 0 means 4, negative none.
 	Nodes int
 	// NodeResources are the capacity of each node, on top of the defaults: room

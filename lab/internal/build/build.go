@@ -29,6 +29,8 @@ type Builder struct {
 	// Progress receives one line per step, and at least one every 15 s while
 	// something is being built.
 	Progress io.Writer
+	// Race builds programs with Go's race detector, which needs a C compiler.
+	Race bool
 }
 
 // Built is a finished cache entry.
@@ -93,7 +95,11 @@ func (b *Builder) Source(ctx context.Context, moduleDir, pkg string) (string, er
 		return "", err
 	}
 	family := filepath.Join(b.Cache, "source", name)
-	entry := filepath.Join(family, fmt.Sprintf("%s-%s-%s-%s", runtime.GOOS, runtime.GOARCH, goVersion, hash))
+	build := fmt.Sprintf("%s-%s-%s-%s", runtime.GOOS, runtime.GOARCH, goVersion, hash)
+	if b.Race {
+		build += "-race"
+	}
+	entry := filepath.Join(family, build)
 	err = b.once(ctx, name, entry, func(dir string) error {
 		recipe := Recipe{Name: name, Commands: []Command{{Binary: name, Package: pkg}}}
 		return b.compile(ctx, Part{Recipe: recipe, Dir: moduleDir}, dir)
@@ -220,9 +226,15 @@ func (b *Builder) compile(ctx context.Context, part Part, dir string) error {
 			return err
 		}
 		watch.phase("compiling " + command.Binary)
-		args := []string{"build", "-v", "-mod=readonly", "-buildvcs=false", "-trimpath", "-ldflags", ldflags(part),
-			"-o", filepath.Join(dir, "bin", command.Binary), command.Package}
-		if _, err := run(ctx, goCommand(part.Dir, args...), watch); err != nil {
+		args := []string{"build", "-v", "-mod=readonly", "-buildvcs=false", "-trimpath", "-ldflags", ldflags(part)}
+		if b.Race {
+			args = append(args, "-race")
+		}
+		build := goCommand(part.Dir, append(args, "-o", filepath.Join(dir, "bin", command.Binary), command.Package)...)
+		if b.Race {
+			build.Env = append(build.Env, "CGO_ENABLED=1")
+		}
+		if _, err := run(ctx, build, watch); err != nil {
 			return err
 		}
 	}
