@@ -1,10 +1,10 @@
 package simulator
 
 import (
+	"maps"
 	"slices"
+	"strconv"
 	"strings"
-
-	dto "github.com/prometheus/client_model/go"
 
 	"github.com/pd-orchestrator/pd-orchestrator/lab/simulator/model"
 )
@@ -81,56 +81,53 @@ func pinFix(name string) string {
 	return ""
 }
 
-// exposition returns the families that a pod serves, sorted by name: the engine's, with the pins in place of its own
-// values, and then pinned names that the engine does not have, as gauges.
-func exposition(stats *model.Stats, modelName string, p pinned) []*dto.MetricFamily {
-	labels := []*dto.LabelPair{
-		{Name: new("engine"), Value: new("0")},
-		{Name: new("model_name"), Value: new(modelName)},
-	}
-	families := make([]*dto.MetricFamily, 0, len(engineMetrics)+len(p.values))
-	known := make(map[string]bool, len(engineMetrics))
+// contentType is that of appendExposition: version 0.0.4 of Prometheus' text format.
+const contentType = "text/plain; version=0.0.4; charset=utf-8"
+
+// appendExposition appends what a pod serves: the engine's families, with the pins in place of its own values, and then
+// pinned names that the engine does not have, as gauges.
+//
+// It writes the text itself, since a lab of a thousand pods is scraped a thousand times a second: building and encoding
+// generic families takes several times as long.
+func appendExposition(b []byte, stats *model.Stats, modelName string, p pinned) []byte {
+	labels := `engine="0",model_name="` + labelEscaper.Replace(modelName) + `"`
 	for i := range engineMetrics {
 		m := &engineMetrics[i]
-		known[m.name] = true
 		if p.absent[m.name] {
 			continue
 		}
 		value, held := p.values[m.name]
-		families = append(families, m.family(stats, labels, value, held))
+		b = m.append(b, stats, labels, value, held)
 	}
-	for name, value := range p.values {
-		if known[name] || p.absent[name] {
-			continue
+	for _, name := range slices.Sorted(maps.Keys(p.values)) {
+		if !slices.ContainsFunc(engineMetrics, func(m metric) bool { return m.name == name }) {
+			b = appendHeader(b, name, "Set by a pin.", "gauge")
+			b = appendSample(b, name, labels, p.values[name])
 		}
-		families = append(families, &dto.MetricFamily{
-			Name:   new(name),
-			Help:   new("Set by a pin."),
-			Type:   dto.MetricType_GAUGE.Enum(),
-			Metric: []*dto.Metric{{Label: labels, Gauge: &dto.Gauge{Value: new(value)}}},
-		})
 	}
-	slices.SortFunc(families, func(a, b *dto.MetricFamily) int { return strings.Compare(a.GetName(), b.GetName()) })
-	return families
+	return b
 }
 
-func (m *metric) family(stats *model.Stats, labels []*dto.LabelPair, value float64, held bool) *dto.MetricFamily {
-	family := &dto.MetricFamily{Name: &m.name, Help: &m.help}
+// labelEscaper escapes a label's value for the text format.
+var labelEscaper = strings.NewReplacer(`\`, `\\`, "\n", `\n`, `"`, `\"`)
+
+// append appends one family; held says that value takes the place of the engine's own.
+func (m *metric) append(b []byte, stats *model.Stats, labels string, value float64, held bool) []byte {
 	switch {
 	case m.gauge != nil:
 		if !held {
 			value = m.gauge(stats)
 		}
-		family.Type = dto.MetricType_GAUGE.Enum()
-		family.Metric = []*dto.Metric{{Label: labels, Gauge: &dto.Gauge{Value: &value}}}
+		b = appendHeader(b, m.name, m.help, "gauge")
+		return appendSample(b, m.name, labels, value)
 	case m.counter != nil:
 		if !held {
 			value = float64(m.counter(stats))
 		}
-		family.Type = dto.MetricType_COUNTER.Enum()
-		family.Metric = []*dto.Metric{{Label: labels, Counter: &dto.Counter{Value: &value}}}
+		b = appendHeader(b, m.name, m.help, "counter")
+		return appendSample(b, m.name, labels, value)
 	case m.finished != nil:
-		family.Type = dto.MetricType_COUNTER.Enum()
+		b = appendHeader(b, m.name, m.help, "counter")
 		counts := m.finished(stats)
 		for _, reason := range []string{finishedReasonAbort, finishedReasonLength, finishedReasonStop} {
 			count := float64(counts[reason])
@@ -141,25 +138,53 @@ func (m *metric) family(stats *model.Stats, labels []*dto.LabelPair, value float
 					count = value
 				}
 			}
-			family.Metric = append(family.Metric, &dto.Metric{
-				Label:   []*dto.LabelPair{labels[0], {Name: new("finished_reason"), Value: new(reason)}, labels[1]},
-				Counter: &dto.Counter{Value: new(count)},
-			})
+			b = appendSample(b, m.name, labels+`,finished_reason="`+reason+`"`, count)
 		}
-	case m.histogram != nil:
-		family.Type = dto.MetricType_HISTOGRAM.Enum()
-		h := m.histogram(stats)
-		bounds, counts := h.Bounds(), h.Cumulative()
-		buckets := make([]dto.Bucket, len(bounds))
-		pointers := make([]*dto.Bucket, len(bounds))
-		for i := range bounds {
-			buckets[i].UpperBound = &bounds[i]
-			buckets[i].CumulativeCount = &counts[i]
-			pointers[i] = &buckets[i]
-		}
-		family.Metric = []*dto.Metric{{Label: labels, Histogram: &dto.Histogram{
-			SampleCount: new(h.Count()), SampleSum: new(h.Sum()), Bucket: pointers,
-		}}}
+		return b
+	default:
+		b = appendHeader(b, m.name, m.help, "histogram")
+		return appendHistogram(b, m.name, labels, m.histogram(stats))
 	}
-	return family
+}
+
+func appendHistogram(b []byte, name, labels string, h *model.Histogram) []byte {
+	bucket := func(le string, count uint64) {
+		b = append(b, name...)
+		b = append(b, "_bucket{"...)
+		b = append(b, labels...)
+		b = append(b, `,le="`...)
+		b = append(b, le...)
+		b = append(b, `"} `...)
+		b = strconv.AppendUint(b, count, 10)
+		b = append(b, '\n')
+	}
+	cumulative := h.Cumulative()
+	for i, bound := range h.Bounds() {
+		var le [32]byte
+		bucket(string(strconv.AppendFloat(le[:0], bound, 'g', -1, 64)), cumulative[i])
+	}
+	bucket("+Inf", h.Count())
+	b = appendSample(b, name+"_sum", labels, h.Sum())
+	return appendSample(b, name+"_count", labels, float64(h.Count()))
+}
+
+func appendHeader(b []byte, name, help, kind string) []byte {
+	b = append(b, "# HELP "...)
+	b = append(b, name...)
+	b = append(b, ' ')
+	b = append(b, help...)
+	b = append(b, "\n# TYPE "...)
+	b = append(b, name...)
+	b = append(b, ' ')
+	b = append(b, kind...)
+	return append(b, '\n')
+}
+
+func appendSample(b []byte, name, labels string, value float64) []byte {
+	b = append(b, name...)
+	b = append(b, '{')
+	b = append(b, labels...)
+	b = append(b, "} "...)
+	b = strconv.AppendFloat(b, value, 'g', -1, 64)
+	return append(b, '\n')
 }
