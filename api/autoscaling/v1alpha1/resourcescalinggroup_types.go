@@ -236,7 +236,7 @@ type GroupConfig struct {
 	// rewriteServiceReferences makes environment values and arguments of clones name the group's own Services where
 	// the original's name stands as a host.
 	// +optional
-	RewriteServiceReferences *bool `json:"rewriteServiceReferences,omitempty"`
+	RewriteServiceReferences *bool `json:"rewriteServiceReferences,omitempty"` //nolint:kubeapilinter // It rewrites references, and is none.
 
 	// scaleDown says which groups are removed first. Left out, the annotation autoscaling.rsg.metric.values decides,
 	// then the highest id.
@@ -325,7 +325,7 @@ type Follower struct {
 	// +kubebuilder:validation:MaxLength=8
 	// +kubebuilder:validation:Pattern=`^[0-9]{1,4}([.][0-9]{1,3})?$`
 	// +kubebuilder:validation:XValidation:rule="type(self) in [int] ? self >= 1 && self <= 1000 : double(self) > 0.0 && double(self) <= 1000.0",message="followRatio must be an integer from 1 to 1000, or a quoted decimal above 0 and at most 1000 with at most three decimals, for example \"0.5\""
-	FollowRatio intstr.IntOrString `json:"followRatio,omitempty"`
+	FollowRatio intstr.IntOrString `json:"followRatio,omitempty"` //nolint:kubeapilinter // Its zero value is refused, so that it needs no pointer.
 }
 
 // ResourceScalingGroupStatus is what the controller saw and did.
@@ -431,6 +431,7 @@ type GroupStatus struct {
 type GroupTargetStatus struct {
 	// name of the target.
 	// +required
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	Name string `json:"name,omitempty"`
 
@@ -449,6 +450,7 @@ type GroupTargetStatus struct {
 type TargetStatus struct {
 	// name of the target.
 	// +required
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	Name string `json:"name,omitempty"`
 
@@ -481,7 +483,7 @@ const (
 type ScaleDownRecord struct {
 	// time of the choice.
 	// +required
-	Time metav1.Time `json:"time,omitempty,omitzero"`
+	Time metav1.Time `json:"time,omitempty,omitzero"` //nolint:kubeapilinter // A record is made at a time, so that it needs no pointer.
 
 	// level that ranked the groups.
 	// +required
@@ -527,6 +529,7 @@ type GroupValue struct {
 
 	// value of the group, a decimal number.
 	// +required
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=32
 	Value string `json:"value,omitempty"`
 }

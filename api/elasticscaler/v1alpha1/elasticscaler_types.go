@@ -649,6 +649,7 @@ type Decision struct {
 // DecisionInput is one input of a decision.
 type DecisionInput struct {
 	// type is the type of the metric; `State` for the source of a StateTrigger, `Signal` for a signal.
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	// +required
 	Type string `json:"type,omitempty"`

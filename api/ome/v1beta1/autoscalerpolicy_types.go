@@ -72,7 +72,8 @@ const (
 
 // AutoscalerPolicySpec is the settings that are shared.
 //
-// The order and the JSON form of the fields below it are part of status.portableDigest.
+// The digest in status.portableDigest is that of the JSON form of this type: the order of the fields, plain booleans and
+// the empty scalingModifiers are part of it.
 //
 // +kubebuilder:validation:XValidation:rule="self.class == 'KEDA' ? (has(self.keda) && !has(self.hpa)) : !has(self.keda)",message="class KEDA requires keda and forbids hpa; class HPA forbids keda"
 // +kubebuilder:validation:XValidation:rule="!has(self.enforcement) || self.enforcement != 'Required'",fieldPath=".enforcement",message="EnforcementRequiredReserved: enforcement Required is reserved; it must be Default or left out"
@@ -156,7 +157,7 @@ const (
 //
 // +kubebuilder:validation:XValidation:rule="self.type.lowerAscii() != 'prometheus' || has(self.providerRef)",fieldPath=".providerRef",message="ProviderRefRequired: providerRef is required for endpoint trigger types; it must name a metric provider that is bound on the cluster"
 // +kubebuilder:validation:XValidation:rule="self.type.lowerAscii() != 'prometheus' || 'ignoreNullValues' in self.metadata",fieldPath=".metadata",message="IgnoreNullValuesMustBeExplicit: metadata must have the key ignoreNullValues, since KEDA's default of true turns an empty answer into a healthy zero; set it to \"false\", or to \"true\" if that is meant"
-// +kubebuilder:validation:XValidation:rule="self.type.lowerAscii() != 'prometheus' || ('query' in self.metadata && self.metadata['query'] != '')",fieldPath=".metadata",message="QueryRequired: metadata must have the key query with a PromQL expression"
+// +kubebuilder:validation:XValidation:rule="self.type.lowerAscii() != 'prometheus' || ('query' in self.metadata && size(self.metadata['query']) > 0)",fieldPath=".metadata",message="QueryRequired: metadata must have the key query with a PromQL expression"
 // +kubebuilder:validation:XValidation:rule="self.type.lowerAscii() != 'prometheus' || ('threshold' in self.metadata && (self.metadata['threshold'].contains('{{') || (self.metadata['threshold'].matches('^[+]?([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][+-]?[0-9]+)?$') && self.metadata['threshold'].matches('^[^eE]*[1-9]'))))",fieldPath=".metadata",message="ThresholdInvalid: metadata must have the key threshold with a number greater than 0, such as \"5\""
 // +kubebuilder:validation:XValidation:rule="!has(self.queryReturnsDesiredReplicas) || !self.queryReturnsDesiredReplicas || (has(self.metricType) && self.metricType == 'AverageValue')",fieldPath=".metricType",message="DesiredCountRequiresAverageValue: metricType must be AverageValue with queryReturnsDesiredReplicas, since otherwise the HorizontalPodAutoscaler computes ceil((metric/threshold) x readyPods), which turns a count of N into N times the pods"
 // +kubebuilder:validation:XValidation:rule="!('serverAddress' in self.metadata || 'serveraddress' in self.metadata || 'ServerAddress' in self.metadata || 'SERVERADDRESS' in self.metadata)",fieldPath=".metadata",message="ForbiddenMetadataKey: metadata key \"serverAddress\" is provider-owned; bind endpoints via providerRef, the key must be removed"
@@ -181,7 +182,7 @@ type KedaPolicyTrigger struct {
 	// queryReturnsDesiredReplicas declares that the query computes the count itself instead of a load. It changes nothing
 	// in the rendered trigger; true needs metricType AverageValue. Defaults to false.
 	// +optional
-	QueryReturnsDesiredReplicas bool `json:"queryReturnsDesiredReplicas,omitempty"` //nolint:kubeapilinter // A pointer to false would change status.portableDigest, whose JSON form is fixed.
+	QueryReturnsDesiredReplicas bool `json:"queryReturnsDesiredReplicas,omitempty"`
 
 	// metadata are KEDA's settings of the trigger, at most 64 of at most 16384 characters. Each value is literal text with
 	// the variables `{{ .Namespace }}`, `{{ .ISVCName }}`, `{{ .Component }}`, `{{ .MinReplicas }}`, `{{ .MaxReplicas }}` and
@@ -210,7 +211,7 @@ type FallbackTemplate struct {
 
 	// replicas is the count of the fallback.
 	// +required
-	Replicas ReplicaSource `json:"replicas,omitzero"`
+	Replicas ReplicaSource `json:"replicas,omitzero"` //nolint:kubeapilinter // One of its fields is required, which only CEL can say.
 }
 
 // ReplicaValueSource says which bound of a component is meant.
@@ -248,11 +249,11 @@ type KedaAdvancedConfig struct {
 	// restoreToOriginalReplicaCount puts the count that the component had before back when the ScaledObject is deleted, if
 	// true. Defaults to false.
 	// +optional
-	RestoreToOriginalReplicaCount bool `json:"restoreToOriginalReplicaCount,omitempty"` //nolint:kubeapilinter // A pointer to false would change status.portableDigest, whose JSON form is fixed.
+	RestoreToOriginalReplicaCount bool `json:"restoreToOriginalReplicaCount,omitempty"`
 
 	// scalingModifiers combine the triggers into one metric.
 	// +optional
-	ScalingModifiers KedaScalingModifiers `json:"scalingModifiers,omitempty"` //nolint:kubeapilinter // Written as {} when empty, as KEDA's own type does: status.portableDigest depends on it.
+	ScalingModifiers KedaScalingModifiers `json:"scalingModifiers,omitempty"`
 }
 
 // KedaHorizontalPodAutoscalerConfig configures the HorizontalPodAutoscaler that KEDA creates.
@@ -321,7 +322,7 @@ type AutoscalerPolicyStatus struct {
 	// observedGeneration is the generation of the spec that this status reflects.
 	// +kubebuilder:validation:Minimum=0
 	// +optional
-	ObservedGeneration int64 `json:"observedGeneration,omitempty"` //nolint:kubeapilinter // 0 means the same as absent: no spec was seen yet.
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
 	// portableDigest tells the spec: `pv1:` and 12 hexadecimal digits, the same in every cluster that has the same spec.
 	// +kubebuilder:validation:MaxLength=64
@@ -332,5 +333,5 @@ type AutoscalerPolicyStatus struct {
 	// are two. Absent at zero.
 	// +kubebuilder:validation:Minimum=0
 	// +optional
-	AttachedComponents int32 `json:"attachedComponents,omitempty"` //nolint:kubeapilinter // Absent at zero on purpose: kubectl shows <none> for a policy without users.
+	AttachedComponents int32 `json:"attachedComponents,omitempty"`
 }

@@ -130,6 +130,7 @@ type TimeRule struct {
 	// written as JAN and MON. Where both the day of month and the day of week are restricted, either is enough. A moment
 	// that daylight saving skips fires at the first moment after the gap; one that it repeats fires once. At most 512
 	// characters.
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=512
 	// +kubebuilder:validation:XValidation:rule="!self.contains('@every')",message="cron must not use @every, since it has no fixed moment to count from; write the hours or minutes as fields, such as 0 */2 * * * for every two hours"
 	// +kubebuilder:validation:XValidation:rule="!self.startsWith('CRON_TZ=Local ') && !self.startsWith('TZ=Local ')",message="cron must name a time zone such as Asia/Shanghai or UTC; Local would be that of whichever machine the manager runs on"

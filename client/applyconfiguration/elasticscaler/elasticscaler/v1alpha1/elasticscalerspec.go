@@ -35,7 +35,7 @@ type ElasticScalerSpecApplyConfiguration struct {
 	// SignalTrigger endpoint that closes its connection. 1 to 3600. Left out: the manager's setting, 15 unless changed.
 	// A StateTrigger follows its source at once, and a HorizontalPodAutoscaler the period of its own controller.
 	IntervalSeconds *int32 `json:"intervalSeconds,omitempty"`
-	// paused, when true, stops all writes but those to the status: the count of the target then belongs to others.
+	// paused stops all writes but those to the status while it is true: the count of the target then belongs to others.
 	// Condition Paused says so. Defaults to false.
 	Paused *bool `json:"paused,omitempty"`
 }

@@ -11,7 +11,8 @@ import (
 //
 // AutoscalerPolicySpec is the settings that are shared.
 //
-// The order and the JSON form of the fields below it are part of status.portableDigest.
+// The digest in status.portableDigest is that of the JSON form of this type: the order of the fields, plain booleans and
+// the empty scalingModifiers are part of it.
 type AutoscalerPolicySpecApplyConfiguration struct {
 	// enforcement says how binding the policy is. `Default` lets a component's own autoscaler block outrank it; `Required` is
 	// reserved and refused.

@@ -9,8 +9,8 @@ package v1beta1
 type KedaAdvancedConfigApplyConfiguration struct {
 	// horizontalPodAutoscalerConfig configures the HorizontalPodAutoscaler that KEDA creates.
 	HorizontalPodAutoscalerConfig *KedaHorizontalPodAutoscalerConfigApplyConfiguration `json:"horizontalPodAutoscalerConfig,omitempty"`
-	// restoreToOriginalReplicaCount, when true, puts the count that the component had before back when the ScaledObject is
-	// deleted. Defaults to false.
+	// restoreToOriginalReplicaCount puts the count that the component had before back when the ScaledObject is deleted, if
+	// true. Defaults to false.
 	RestoreToOriginalReplicaCount *bool `json:"restoreToOriginalReplicaCount,omitempty"`
 	// scalingModifiers combine the triggers into one metric.
 	ScalingModifiers *KedaScalingModifiersApplyConfiguration `json:"scalingModifiers,omitempty"`

@@ -12,7 +12,7 @@ type TidalSpecApplyConfiguration struct {
 	TargetRef *TargetReferenceApplyConfiguration `json:"targetRef,omitempty"`
 	// triggers say when which count is wanted.
 	Triggers *TriggersApplyConfiguration `json:"triggers,omitempty"`
-	// suspend, when true, freezes the Tidal: no rule fires, nothing but the status is written, and the count of the target
+	// suspend freezes the Tidal while it is true: no rule fires, nothing but the status is written, and the count of the target
 	// stays. On the way back the rule that fired last takes effect. Defaults to false.
 	Suspend *bool `json:"suspend,omitempty"`
 }
