@@ -135,6 +135,11 @@ func explain(err error) error {
 	if !errors.As(err, &apiErr) {
 		return fmt.Errorf("prometheus query failed: %w", err)
 	}
+	// The client knows scalars, vectors and matrices; of the rest it says only this.
+	var resultType string
+	if n, _ := fmt.Sscanf(apiErr.Msg, "unexpected value type %q", &resultType); n == 1 {
+		return &ResultTypeError{Type: resultType}
+	}
 	if apiErr.Type == promv1.ErrBadResponse {
 		return errors.New("prometheus query failed: the answer is not that of a Prometheus server")
 	}

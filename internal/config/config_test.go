@@ -1,0 +1,69 @@
+package config
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+const head = "apiVersion: " + APIVersion + "\nkind: " + Kind + "\n"
+
+func TestParse(t *testing.T) {
+	cases := map[string]struct {
+		text string
+		want func(*Configuration)
+		errs []string
+	}{
+		"defaults stand where nothing is said": {text: head},
+		"what is said replaces them": {
+			text: head + "crossNamespace: Trusted\nprometheus: {address: 'http://p:9090', labels: {rsg: rsg_name}}\nleaderElection: {enabled: true}\n",
+			want: func(c *Configuration) {
+				c.CrossNamespace = CrossNamespaceTrusted
+				c.Prometheus.Address, c.Prometheus.Labels.RSG = "http://p:9090", "rsg_name"
+				c.LeaderElection.Enabled = true
+			},
+		},
+		"an unknown field":  {text: head + "prometeus: {}\n", errs: []string{`unknown field "prometeus"`}},
+		"a field twice":     {text: head + "kind: x\n", errs: []string{"already set"}},
+		"another version":   {text: "apiVersion: v1\nkind: " + Kind, errs: []string{"apiVersion", APIVersion}},
+		"no version at all": {text: "{}", errs: []string{"apiVersion", "kind"}},
+		"everything wrong is told at once": {
+			text: head + "crossNamespace: yes please\nlog: {format: xml, level: 11}\nconcurrentReconciles: 0\nclient: {qps: 10, burst: 5}\nprometheus: {address: 'prometheus:9090', timeoutSeconds: 61, maxSampleAgeSeconds: 0}\n",
+			errs: []string{"crossNamespace", "log.format", "log.level", "concurrentReconciles", "client.burst", "prometheus.address", "prometheus.timeoutSeconds", "prometheus.maxSampleAgeSeconds"},
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			got, err := Parse([]byte(tc.text))
+			for _, want := range tc.errs {
+				if err == nil || !strings.Contains(err.Error(), want) {
+					t.Errorf("error %v, want one that has %q", err, want)
+				}
+			}
+			if len(tc.errs) > 0 {
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := Default()
+			if tc.want != nil {
+				tc.want(&want)
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("configuration (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add(head)
+	f.Add(head + "client: {qps: -1}")
+	f.Fuzz(func(t *testing.T, text string) {
+		if c, err := Parse([]byte(text)); err == nil && len(c.validate()) > 0 {
+			t.Errorf("accepted %q, which is not valid", text)
+		}
+	})
+}
