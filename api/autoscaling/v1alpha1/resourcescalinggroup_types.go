@@ -97,6 +97,11 @@ type ResourceScalingGroupList struct {
 }
 
 // ResourceScalingGroupSpec is what the user asks for.
+//
+// +kubebuilder:validation:XValidation:rule="self.targetResources.all(t, self.targetResources.exists_one(o, o.resourceRef.kind.lowerAscii() == t.resourceRef.kind.lowerAscii() && o.resourceRef.name == t.resourceRef.name && (has(o.resourceRef.__namespace__) ? o.resourceRef.__namespace__ : ' ') == (has(t.resourceRef.__namespace__) ? t.resourceRef.__namespace__ : ' ') && (has(o.resourceRef.subresource) && has(o.resourceRef.subresource.roleName) ? o.resourceRef.subresource.roleName : ' ') == (has(t.resourceRef.subresource) && has(t.resourceRef.subresource.roleName) ? t.resourceRef.subresource.roleName : ' ') && (has(o.resourceRef.subresource) && has(o.resourceRef.subresource.workloadName) ? o.resourceRef.subresource.workloadName : ' ') == (has(t.resourceRef.subresource) && has(t.resourceRef.subresource.workloadName) ? t.resourceRef.subresource.workloadName : ' ')))",fieldPath=".targetResources",message="targetResources must name each workload once; remove the entry that repeats another's resourceRef"
+// +kubebuilder:validation:XValidation:rule="self.scalingStrategy.type != 'GroupReplication' || self.targetResources.all(t, has(t.resourceRef.subresource) || self.targetResources.exists_one(o, !has(o.resourceRef.subresource) && o.resourceRef.kind.lowerAscii() == t.resourceRef.kind.lowerAscii() && o.resourceRef.name == t.resourceRef.name))",fieldPath=".targetResources",message="targetResources must not hold two workloads of one kind and name in different namespaces, since their clones would have the same name; put one of them into another ResourceScalingGroup"
+// +kubebuilder:validation:XValidation:rule="!has(self.scalingStrategy.leaderFollowerConfig) || self.targetResources.exists(t, t.name == self.scalingStrategy.leaderFollowerConfig.leader.resourceName)",fieldPath=".scalingStrategy.leaderFollowerConfig.leader.resourceName",message="leader.resourceName must be the name of an entry of targetResources"
+// +kubebuilder:validation:XValidation:rule="!has(self.scalingStrategy.leaderFollowerConfig) || !has(self.scalingStrategy.leaderFollowerConfig.follower) || self.scalingStrategy.leaderFollowerConfig.follower.all(f, self.targetResources.exists(t, t.name == f.resourceName))",fieldPath=".scalingStrategy.leaderFollowerConfig.follower",message="follower[].resourceName must be the name of an entry of targetResources"
 type ResourceScalingGroupSpec struct {
 	// targetResources are the workloads of the group, at least one and at most 32, each with a name of its own. They
 	// are group 0. The first one carries the annotation values and the pods that the scale subresource counts.
@@ -123,7 +128,7 @@ type TargetResource struct {
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
-	// +kubebuilder:validation:Pattern=`^[-._a-zA-Z0-9]+$`
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[-._a-zA-Z0-9]+$') && self != '.' && !self.startsWith('..')",message="name must be a key of a ConfigMap: letters, digits, '-', '_' and '.', and not . or beginning with .."
 	Name string `json:"name,omitempty"`
 
 	// resourceRef names the workload.
@@ -132,6 +137,10 @@ type TargetResource struct {
 }
 
 // ResourceRef names a workload, or one role of a RoleBasedGroup.
+//
+// +kubebuilder:validation:XValidation:rule="self.kind.lowerAscii() != 'rolebasedgroup' || has(self.subresource)",fieldPath=".subresource",message="subresource must be set when kind is RoleBasedGroup, to say which role is meant"
+// +kubebuilder:validation:XValidation:rule="self.kind.lowerAscii() == 'rolebasedgroup' || !has(self.subresource)",fieldPath=".subresource",message="subresource must be left out unless kind is RoleBasedGroup"
+// +kubebuilder:validation:XValidation:rule="!(self.kind.lowerAscii() in ['daemonset', 'job', 'cronjob', 'pod', 'resourcescalinggroup', 'elasticscaler', 'tidal', 'horizontalpodautoscaler', 'scaledobject'])",fieldPath=".kind",message="kind must be a workload with a replica count: Deployment, StatefulSet, LeaderWorkerSet or RoleBasedGroup"
 type ResourceRef struct {
 	// apiVersion of the workload, for example apps/v1.
 	// +required
@@ -170,6 +179,8 @@ type SubresourceType string
 const SubresourceRoleBasedGroup SubresourceType = "RoleBasedGroup"
 
 // Subresource selects one role of a RoleBasedGroup through the workload that the role runs as.
+//
+// +kubebuilder:validation:XValidation:rule="has(self.roleName) && size(self.roleName) > 0 || has(self.workloadName) && size(self.workloadName) > 0",fieldPath=".roleName",message="roleName must be set, or workloadName where the workload of the role has a name of its own"
 type Subresource struct {
 	// type must be RoleBasedGroup.
 	// +required
@@ -197,10 +208,10 @@ type Subresource struct {
 }
 
 // ScalingStrategy says how the targets scale.
-// +kubebuilder:validation:XValidation:rule="self.type != 'GroupReplication' || has(self.groupConfig)",message="groupConfig must be set when type is GroupReplication"
-// +kubebuilder:validation:XValidation:rule="self.type != 'GroupReplication' || !has(self.leaderFollowerConfig)",message="leaderFollowerConfig must not be set when type is GroupReplication: remove it, or use type InplaceScaling"
-// +kubebuilder:validation:XValidation:rule="self.type != 'InplaceScaling' || has(self.leaderFollowerConfig)",message="leaderFollowerConfig must be set when type is InplaceScaling"
-// +kubebuilder:validation:XValidation:rule="self.type != 'InplaceScaling' || !has(self.groupConfig)",message="groupConfig must not be set when type is InplaceScaling: remove it, or use type GroupReplication"
+// +kubebuilder:validation:XValidation:rule="self.type != 'GroupReplication' || has(self.groupConfig)",fieldPath=".groupConfig",message="groupConfig must be set when type is GroupReplication"
+// +kubebuilder:validation:XValidation:rule="self.type != 'GroupReplication' || !has(self.leaderFollowerConfig)",fieldPath=".leaderFollowerConfig",message="leaderFollowerConfig must not be set when type is GroupReplication: remove it, or use type InplaceScaling"
+// +kubebuilder:validation:XValidation:rule="self.type != 'InplaceScaling' || has(self.leaderFollowerConfig)",fieldPath=".leaderFollowerConfig",message="leaderFollowerConfig must be set when type is InplaceScaling"
+// +kubebuilder:validation:XValidation:rule="self.type != 'InplaceScaling' || !has(self.groupConfig)",fieldPath=".groupConfig",message="groupConfig must not be set when type is InplaceScaling: remove it, or use type GroupReplication"
 type ScalingStrategy struct {
 	// type is GroupReplication or InplaceScaling. The block of the other type must be left out.
 	// +required
@@ -222,7 +233,7 @@ type GroupConfig struct {
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
-	// +kubebuilder:validation:Pattern=`^[a-zA-Z0-9]([-a-zA-Z0-9]*[a-zA-Z0-9])?$`
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-zA-Z0-9]([-a-zA-Z0-9]*[a-zA-Z0-9])?$')",message="groupName must be letters, digits and '-', and begin and end with a letter or digit, since it becomes part of object names"
 	GroupName string `json:"groupName,omitempty"`
 
 	// replicas is the number of groups, the user's own workloads (group 0) included, from 0 to 10000. It is what the
@@ -256,7 +267,9 @@ type ScaleDown struct {
 }
 
 // ScaleDownMetric is a Prometheus expression that gives one value per group through the label group_id.
+//
 // +kubebuilder:validation:XValidation:rule="!has(self.type) || self.type == 'Gauge' || (has(self.window) && self.window.size() > 0)",fieldPath=".window",message="window must be set for type Counter or Histogram, for example 2m"
+// +kubebuilder:validation:XValidation:rule="!has(self.type) || self.type == 'Gauge' || !has(self.window) || self.window.size() == 0 || self.window.matches('^(0*[1-9][0-9]*(ms|s|m|h|d|w|y))+$')",fieldPath=".window",message="window must be a Prometheus duration greater than 0, for example 2m or 1h30m"
 type ScaleDownMetric struct {
 	// expr is a metric name or a PromQL expression whose series carry group_id, for example vllm:num_requests_running.
 	// +optional
@@ -281,6 +294,8 @@ type ScaleDownMetric struct {
 }
 
 // LeaderFollowerConfig configures InplaceScaling.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.follower) || self.follower.all(f, f.resourceName != self.leader.resourceName)",fieldPath=".follower",message="follower[].resourceName must be another target than leader.resourceName"
 type LeaderFollowerConfig struct {
 	// leader is the target that the followers follow.
 	// +required
