@@ -61,7 +61,7 @@ func TestWhatIsNoVectorIsAnError(t *testing.T) {
 		"a scalar":           {200, `{"status":"success","data":{"resultType":"scalar","result":[1,"7"]}}`, "scalar", true},
 		"a string":           {200, `{"status":"success","data":{"resultType":"string","result":[1,"7"]}}`, "string", true},
 		"a matrix":           {200, `{"status":"success","data":{"resultType":"matrix","result":[]}}`, "matrix", true},
-		"an unknown type":    {200, `{"status":"success","data":{"resultType":"stream","result":[]}}`, "stream", true},
+		"an unknown type":    {200, `{"status":"success","data":{"resultType":"stream","result":[]}}`, "prometheus query failed", false},
 		"an error":           {400, `{"status":"error","errorType":"bad_data","error":"parse error"}`, "parse error", false},
 		"a server error":     {500, `oh no <secret>`, "prometheus query failed", false},
 		"a page of HTML":     {200, `<html>login <secret></html>`, "not that of a Prometheus server", false},

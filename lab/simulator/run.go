@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"net"
 	"net/http"
@@ -50,6 +51,12 @@ func Run(ctx context.Context, o Options) error {
 	}
 	if !control.Addr().IsLoopback() {
 		return fmt.Errorf("control address %q: must be a loopback address, since the control API asks for no credentials", o.Control)
+	}
+	if o.ReadyFile != "" {
+		// One that a killed process left would announce this process too early.
+		if err := os.Remove(o.ReadyFile); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("removing the old ready file: %w", err)
+		}
 	}
 	// IPv4 only: pods are told apart by the local IPv4 address.
 	metricsListener, err := net.Listen("tcp4", o.Listen)
