@@ -165,8 +165,9 @@ func WriteKubeconfig(path string, config *rest.Config) error {
 func (l *Lab) CABundle() []byte { return l.identity.cluster.Bundle() }
 
 // ServingCertificate issues a server certificate for DNS names and IP
-// addresses, as PEM. A webhook that is reached by URL needs "127.0.0.1", an
-// aggregated API behind an ExternalName Service "localhost".
+// addresses, as PEM. A webhook that is reached by URL needs "127.0.0.1"; an
+// aggregated API needs "<service>.<namespace>.svc", also where its Service is
+// of type ExternalName and leads to localhost.
 func (l *Lab) ServingCertificate(hosts ...string) (cert, key []byte, err error) {
 	pair, err := l.identity.cluster.Serving(hosts[0], hosts...)
 	if err != nil {
