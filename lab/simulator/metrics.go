@@ -158,10 +158,9 @@ func appendHistogram(b []byte, name, labels string, h *model.Histogram) []byte {
 		b = strconv.AppendUint(b, count, 10)
 		b = append(b, '\n')
 	}
-	cumulative := h.Cumulative()
-	for i, bound := range h.Bounds() {
+	for bound, count := range h.Buckets() {
 		var le [32]byte
-		bucket(string(strconv.AppendFloat(le[:0], bound, 'g', -1, 64)), cumulative[i])
+		bucket(string(strconv.AppendFloat(le[:0], bound, 'g', -1, 64)), count)
 	}
 	bucket("+Inf", h.Count())
 	b = appendSample(b, name+"_sum", labels, h.Sum())

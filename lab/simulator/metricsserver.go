@@ -71,8 +71,8 @@ func (s *Simulator) MetricsHandler() http.Handler {
 	})
 }
 
-// bodies holds buffers for answers, about 12 KB each.
-var bodies = sync.Pool{New: func() any { return new([]byte) }}
+// bodies holds buffers for answers, which are mostly shorter than 16 KiB.
+var bodies = sync.Pool{New: func() any { return new(make([]byte, 0, 16<<10)) }}
 
 // hangUp ends the request without an answer, so that the client sees the connection close.
 func hangUp() { panic(http.ErrAbortHandler) }

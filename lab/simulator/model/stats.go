@@ -1,6 +1,9 @@
 package model
 
-import "slices"
+import (
+	"iter"
+	"slices"
+)
 
 // Upper bounds, in seconds, of the buckets in which vLLM counts latencies. The last bucket, +Inf, is implied.
 var (
@@ -43,18 +46,17 @@ func (h Histogram) clone() Histogram {
 	return h
 }
 
-// Bounds returns the upper bounds of the buckets, ascending and without +Inf. The caller must not change them.
-func (h *Histogram) Bounds() []float64 { return h.bounds }
-
-// Cumulative returns, for each bound, how many observations were at most that bound.
-func (h *Histogram) Cumulative() []uint64 {
-	cumulative := make([]uint64, len(h.bounds))
-	var below uint64
-	for i := range h.bounds {
-		below += h.counts[i]
-		cumulative[i] = below
+// Buckets yields each upper bound, ascending and without +Inf, with the number of observations that were at most that bound.
+func (h *Histogram) Buckets() iter.Seq2[float64, uint64] {
+	return func(yield func(float64, uint64) bool) {
+		var below uint64
+		for i, bound := range h.bounds {
+			below += h.counts[i]
+			if !yield(bound, below) {
+				return
+			}
+		}
 	}
-	return cumulative
 }
 
 // Count returns the number of observations.

@@ -35,7 +35,7 @@ Example:
   curl -s 'http://127.1.0.5:9400/metrics?port=8000'     # the pod with the address 10.1.0.5
   curl -s -X DELETE http://127.0.0.1:9401/pin
 
-The control API is described in docs/simulator.md beside the source.
+docs/simulator.md in the repository describes the control API, the metrics and the model.
 `
 
 func main() {
