@@ -14,8 +14,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
-
-	"github.com/pd-orchestrator/pd-orchestrator/lab/simulator/api"
 )
 
 func kubernetesPod(change ...func(*corev1.Pod)) *corev1.Pod {
@@ -102,9 +100,9 @@ func TestPodOf(t *testing.T) {
 	}
 }
 
-// TestWatchPods plays an API server that first lists one pod and then reports that another pod took its place.
-func TestWatchPods(t *testing.T) {
-	replace := make(chan struct{})
+// newAPIServer plays an API server that lists one pod and, once replace is closed, reports that another pod took its place.
+func newAPIServer(t *testing.T, replace <-chan struct{}) *httptest.Server {
+	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		query := r.URL.Query()
 		w.Header().Set("Content-Type", "application/json")
@@ -144,8 +142,16 @@ func TestWatchPods(t *testing.T) {
 			<-r.Context().Done()
 		}
 	}))
-	defer server.Close()
+	t.Cleanup(func() {
+		server.CloseClientConnections()
+		server.Close()
+	})
+	return server
+}
 
+func TestWatchPods(t *testing.T) {
+	replace := make(chan struct{})
+	server := newAPIServer(t, replace)
 	s := New(newClock().Now)
 	ctx, cancel := context.WithCancel(t.Context())
 	synced, ended := make(chan struct{}), make(chan error, 1)
@@ -156,19 +162,29 @@ func TestWatchPods(t *testing.T) {
 	}
 
 	close(replace)
-	deadline := time.Now().Add(10 * time.Second)
-	var pods []api.PodState
-	for pods = s.State().Pods; time.Now().Before(deadline) && (len(pods) != 1 || pods[0].Address != "10.1.0.2"); pods = s.State().Pods {
-		<-time.After(time.Millisecond)
-	}
-	if len(pods) != 1 || pods[0].Address != "10.1.0.2" {
-		t.Errorf("pods after one took the place of another: %+v", pods)
-	}
+	eventually(t, "one pod to take the place of the other", func() bool {
+		pods := s.State().Pods
+		return len(pods) == 1 && pods[0].Address == "10.1.0.2"
+	})
 
 	cancel()
-	server.CloseClientConnections()
 	if err := <-ended; err != nil {
 		t.Errorf("the watch ended with %v", err)
+	}
+}
+
+// eventually asks again and again until a condition holds.
+func eventually(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	timeout := time.After(20 * time.Second)
+	for !holds() {
+		select {
+		case <-tick.C:
+		case <-timeout:
+			t.Fatalf("timed out waiting for %s", what)
+		}
 	}
 }
 
