@@ -29,4 +29,4 @@ lab-build: lab-command ## Build the lab's parts into the cache, with progress; s
 .PHONY: lab-command
 lab-command:
 	@[ -x $(LAB) ] || echo "lab: building the lab command (a minute or two the first time)" >&2
-	@go -C lab build -trimpath -buildvcs=false -o ../$(LAB) ./cmd/lab
+	@go -C lab build -buildvcs=false -o ../$(LAB) ./cmd/lab
