@@ -1,0 +1,5 @@
+//go:build !race
+
+package rsgtest
+
+const raceDetector = false
