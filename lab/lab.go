@@ -200,11 +200,15 @@ func buildSimulator(ctx context.Context, builder *build.Builder, options Options
 	return builder.Source(ctx, filepath.Join(options.Repo, "lab"), "./simulator/cmd/simulator")
 }
 
+// lockFile in the state folder is locked while a lab runs there.
+const lockFile = "lab.lock"
+
 // prepareState makes the folders of the lab and takes them for itself.
 func (l *Lab) prepareState() error {
 	dir := l.options.StateDir
 	if dir == "" {
-		temporary, err := os.MkdirTemp("", "pd-orchestrator-lab-")
+		sweepTemporary(os.TempDir(), time.Now())
+		temporary, err := os.MkdirTemp("", temporaryPrefix)
 		if err != nil {
 			return fmt.Errorf("making the state folder: %w", err)
 		}
@@ -215,7 +219,7 @@ func (l *Lab) prepareState() error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("making the state folder: %w", err)
 	}
-	lock, err := os.OpenFile(filepath.Join(dir, "lab.lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	lock, err := os.OpenFile(filepath.Join(dir, lockFile), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return fmt.Errorf("locking the state folder: %w", err)
 	}
@@ -234,6 +238,33 @@ func (l *Lab) prepareState() error {
 		}
 	}
 	return nil
+}
+
+// temporaryPrefix begins the names of temporary state folders.
+const temporaryPrefix = "pd-orchestrator-lab-"
+
+// sweepAge is how old a temporary state folder without an owner is when it is
+// removed. Until then the logs of a failed start can be read.
+const sweepAge = 24 * time.Hour
+
+// sweepTemporary removes temporary state folders of labs whose process was
+// killed. What cannot be removed, as it is somebody else's, stays.
+func sweepTemporary(dir string, now time.Time) {
+	folders, err := filepath.Glob(filepath.Join(dir, temporaryPrefix+"*"))
+	if err != nil {
+		return
+	}
+	for _, folder := range folders {
+		lock, err := os.OpenFile(filepath.Join(folder, lockFile), os.O_RDWR, 0)
+		if err != nil {
+			continue
+		}
+		info, err := lock.Stat()
+		if err == nil && now.Sub(info.ModTime()) > sweepAge && syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil {
+			_ = os.RemoveAll(folder)
+		}
+		_ = lock.Close()
+	}
 }
 
 func (l *Lab) reservePorts() (component.Ports, error) {

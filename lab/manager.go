@@ -37,6 +37,9 @@ type ManagerOptions struct {
 	// Config is the manager's configuration file. Empty means one that fits the
 	// lab.
 	Config string
+	// ReadyURL answers 200 once the manager is ready. It goes with Config;
+	// without it the manager then counts as ready at once.
+	ReadyURL string
 	// Client is the identity that the manager acts as. Nil means a user of its
 	// own that may do everything.
 	Client *rest.Config
@@ -88,43 +91,46 @@ func (l *Lab) StartManager(ctx context.Context, options ManagerOptions) (*Part, 
 	if err := WriteKubeconfig(kubeconfig, client); err != nil {
 		return nil, err
 	}
-	health, err := l.ReservePort()
-	if err != nil {
-		return nil, err
-	}
-	metrics, err := l.ReservePort()
-	if err != nil {
-		return nil, err
-	}
-	config := options.Config
+	config, readyURL := options.Config, options.ReadyURL
 	if config == "" {
-		config = managerConfig(l.PrometheusURL(), health, metrics)
+		health, err := l.ReservePort()
+		if err != nil {
+			return nil, err
+		}
+		metrics, err := l.ReservePort()
+		if err != nil {
+			return nil, err
+		}
+		prometheus := l.PrometheusURL()
+		if l.options.WithoutMetrics {
+			prometheus = ""
+		}
+		config = managerConfig(prometheus, health, metrics)
+		readyURL = fmt.Sprintf("http://127.0.0.1:%d/readyz", health)
 	}
 	configFile := l.cluster.Config("manager.yaml")
 	if err := os.WriteFile(configFile, []byte(config), 0o600); err != nil {
 		return nil, fmt.Errorf("writing the manager's configuration: %w", err)
 	}
-	spec := ProcessSpec{
+	return l.Run(ctx, ProcessSpec{
 		Name:         Manager,
 		Path:         program,
 		Args:         append([]string{"--config=" + configFile, "--kubeconfig=" + kubeconfig}, options.Args...),
 		Env:          options.Env,
+		ReadyURL:     readyURL,
 		StartTimeout: managerStartTimeout,
 		StopTimeout:  managerStopTimeout,
-	}
-	if options.Config == "" {
-		spec.ReadyURL = fmt.Sprintf("http://127.0.0.1:%d/readyz", health)
-	}
-	return l.Run(ctx, spec)
+	})
 }
 
-// managerConfig renders the manager's configuration file for a lab. References
+// managerConfig renders the manager's configuration file for a lab; the URL is
+// empty where there is no Prometheus. References
 // across namespaces are trusted: who may make them is checked by a webhook.
 func managerConfig(prometheusURL string, healthPort, metricsPort int) string {
 	return fmt.Sprintf(`apiVersion: config.pd-orchestrator.io/v1alpha1
 kind: ManagerConfiguration
 prometheus:
-  address: %s
+  address: %q
   labels:
     rsg: rsg_name
 crossNamespace: Trusted
