@@ -163,8 +163,8 @@ func TestBadRequestsNameFieldValueAndFix(t *testing.T) {
 			want: []api.Error{{Field: "name", Fix: "leave the parameter out"}}},
 		"unload: discard in words": {method: http.MethodDelete, path: "/load?discard=yes",
 			want: []api.Error{{Field: "discard", Value: "yes", Fix: "true or false"}}},
-		"unload: misspelt parameter": {method: http.MethodDelete, path: "/load?nmae=llm",
-			want: []api.Error{{Field: "nmae", Value: "llm", Fix: "name, discard"}}},
+		"unload: unknown parameter": {method: http.MethodDelete, path: "/load?label=llm",
+			want: []api.Error{{Field: "label", Value: "llm", Fix: "name, discard"}}},
 		"state: parameter": {method: http.MethodGet, path: "/state?pretty=1",
 			want: []api.Error{{Field: "pretty", Value: "1", Fix: "no query parameters"}}},
 	} {

@@ -211,14 +211,13 @@ func (c serviceCollector) Describe(descs chan<- *prometheus.Desc) {
 // Collect sends the present values for every service.
 func (c serviceCollector) Collect(metrics chan<- prometheus.Metric) {
 	for _, s := range c.simulator.State().Services {
-		send := func(desc *prometheus.Desc, kind prometheus.ValueType, value float64, labels ...string) {
-			metrics <- prometheus.MustNewConstMetric(desc, kind, value, append([]string{s.Name, s.Namespace}, labels...)...)
+		phases := map[model.Role]int{model.Prefill: s.Queued.Prefill, model.Decode: s.Queued.Decode}
+		for phase, queued := range phases {
+			metrics <- prometheus.MustNewConstMetric(queuedDesc, prometheus.GaugeValue, float64(queued), s.Name, s.Namespace, string(phase))
 		}
-		send(queuedDesc, prometheus.GaugeValue, float64(s.Queued.Prefill), string(model.Prefill))
-		send(queuedDesc, prometheus.GaugeValue, float64(s.Queued.Decode), string(model.Decode))
-		send(waitingDesc, prometheus.GaugeValue, float64(s.Waiting))
-		send(runningDesc, prometheus.GaugeValue, float64(s.Running))
-		send(arrivedDesc, prometheus.CounterValue, float64(s.Arrived))
-		send(completedDesc, prometheus.CounterValue, float64(s.Completed))
+		metrics <- prometheus.MustNewConstMetric(waitingDesc, prometheus.GaugeValue, float64(s.Waiting), s.Name, s.Namespace)
+		metrics <- prometheus.MustNewConstMetric(runningDesc, prometheus.GaugeValue, float64(s.Running), s.Name, s.Namespace)
+		metrics <- prometheus.MustNewConstMetric(arrivedDesc, prometheus.CounterValue, float64(s.Arrived), s.Name, s.Namespace)
+		metrics <- prometheus.MustNewConstMetric(completedDesc, prometheus.CounterValue, float64(s.Completed), s.Name, s.Namespace)
 	}
 }

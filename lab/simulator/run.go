@@ -59,16 +59,17 @@ func Run(ctx context.Context, o Options) error {
 		}
 	}
 	// IPv4 only: pods are told apart by the local IPv4 address.
-	metricsListener, err := net.Listen("tcp4", o.Listen)
+	var listen net.ListenConfig
+	metricsListener, err := listen.Listen(ctx, "tcp4", o.Listen)
 	if err != nil {
 		return fmt.Errorf("listening for metrics: %w", err)
 	}
-	defer metricsListener.Close()
-	controlListener, err := net.Listen("tcp", o.Control)
+	defer func() { _ = metricsListener.Close() }()
+	controlListener, err := listen.Listen(ctx, "tcp", o.Control)
 	if err != nil {
 		return fmt.Errorf("listening for control: %w", err)
 	}
-	defer controlListener.Close()
+	defer func() { _ = controlListener.Close() }()
 
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -157,7 +158,8 @@ func writeReadyFile(path string, ready Ready) error {
 	if err != nil {
 		return fmt.Errorf("writing the ready file: %w", err)
 	}
-	defer os.Remove(temporary.Name())
+	// Nothing is left to remove once the file is in place.
+	defer func() { _ = os.Remove(temporary.Name()) }()
 	_, err = temporary.Write(append(data, '\n'))
 	err = errors.Join(err, temporary.Close())
 	if err == nil {

@@ -108,7 +108,7 @@ func (c *Client) do(ctx context.Context, method, path string, document, into any
 	if err != nil {
 		return fmt.Errorf("calling the simulator: %w", err)
 	}
-	defer response.Body.Close()
+	defer func() { _ = response.Body.Close() }()
 	data, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
 	if err != nil {
 		return fmt.Errorf("%s: reading the answer: %w", what, err)

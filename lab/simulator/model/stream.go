@@ -83,7 +83,7 @@ type source interface {
 }
 
 func (s Stream) source(start float64) source {
-	rng := rand.New(rand.NewPCG(s.Seed, 0x5eed))
+	rng := rand.New(rand.NewPCG(s.Seed, 0x5eed)) //nolint:gosec // A simulation has to be repeatable.
 	if s.Trace != nil {
 		return &replay{stream: s, rng: rng, start: start}
 	}

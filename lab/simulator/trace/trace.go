@@ -83,7 +83,7 @@ func readTable(name string, header []string) ([][]int, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading trace: %w", err)
 	}
-	defer file.Close()
+	defer func() { _ = file.Close() }()
 	reader := csv.NewReader(file)
 	got, err := reader.Read()
 	if err != nil {

@@ -55,7 +55,7 @@ func derive(directory, name, path string) error {
 	if err != nil {
 		return err
 	}
-	defer file.Close()
+	defer func() { _ = file.Close() }()
 	requests, err := parse(file)
 	if err != nil {
 		return err
@@ -148,5 +148,5 @@ func write(path string, table [][]string) error {
 	if err := writer.WriteAll(table); err != nil {
 		return err
 	}
-	return os.WriteFile(path, []byte(text.String()), 0o644)
+	return os.WriteFile(path, []byte(text.String()), 0o644) //nolint:gosec // The tables are published with the source.
 }
