@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"net"
 	"net/http"
 	"net/http/httputil"
@@ -185,13 +186,28 @@ func (p *Prometheus) ValuesByGroup(ctx context.Context, w *World, metric string)
 // WaitValues waits until Prometheus has exactly these values for the groups of the world.
 func (p *Prometheus) WaitValues(w *World, metric string, want map[int32]float64) {
 	w.T.Helper()
-	testkit.Eventually(w.T, 30*time.Second, "Prometheus to have the groups' values", func(ctx context.Context) error {
+	testkit.Eventually(w.T, Patience, "Prometheus to have the groups' values", func(ctx context.Context) error {
 		got, err := p.ValuesByGroup(ctx, w, metric)
 		if err != nil {
 			return err
 		}
 		if !maps.Equal(got, want) {
 			return fmt.Errorf("values by group are %v, want %v", got, want)
+		}
+		return nil
+	})
+}
+
+// WaitNaN waits until Prometheus has NaN for a group of the world.
+func (p *Prometheus) WaitNaN(w *World, metric string, id int32) {
+	w.T.Helper()
+	testkit.Eventually(w.T, Patience, "Prometheus to have NaN", func(ctx context.Context) error {
+		got, err := p.ValuesByGroup(ctx, w, metric)
+		if err != nil {
+			return err
+		}
+		if value, ok := got[id]; !ok || !math.IsNaN(value) {
+			return fmt.Errorf("values by group are %v", got)
 		}
 		return nil
 	})

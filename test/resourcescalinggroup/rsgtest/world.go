@@ -34,7 +34,7 @@ import (
 const Metric = "vllm:num_requests_running"
 
 // Patience is how long something may take that takes about a second on an idle machine.
-const Patience = 45 * time.Second
+const Patience = 90 * time.Second
 
 // World is what one test works in: a namespace for the user's workloads, one for the ResourceScalingGroup, and its name.
 type World struct {
@@ -64,6 +64,13 @@ func (e *Env) World(t testing.TB, name string) *World {
 func (w *World) OneNamespace() *World {
 	w.Base = w.Namespace
 	return w
+}
+
+// For returns the world for use in a subtest.
+func (w *World) For(t testing.TB) *World {
+	other := *w
+	other.T = t
+	return &other
 }
 
 func (w *World) end() {
