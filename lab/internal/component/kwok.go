@@ -13,6 +13,8 @@ func (c Cluster) Kwok() Component {
 	args := []string{
 		"--kubeconfig=" + c.Kubeconfig(KwokName),
 		"--manage-all-nodes",
+		// Without a Lease that is renewed a node is NotReady after 40 s, and with it every pod on it.
+		"--node-lease-duration-seconds=40",
 		"--cidr=" + PodCIDR,
 		"--node-ip=" + loopback,
 		fmt.Sprintf("--server-address=%s:%d", loopback, c.Ports.Kwok),
