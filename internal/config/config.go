@@ -8,6 +8,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/prometheus/common/model"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/yaml"
@@ -105,6 +106,8 @@ type PrometheusLabels struct {
 	// RSG is the label with the name of a pod's ResourceScalingGroup, filled from the pod label rsg.io/name by the
 	// scrape configuration. Empty (the default) leaves it out.
 	RSG string `json:"rsg,omitempty"`
+	// Replicas are labels that tell the members of a pair of Prometheus servers apart; their series are counted once.
+	Replicas []string `json:"replicas,omitempty"`
 }
 
 // Timeout of one query.
@@ -192,6 +195,11 @@ func (c Configuration) validate() field.ErrorList {
 	if a := c.Prometheus.Address; a != "" {
 		if u, err := url.Parse(a); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
 			all = append(all, field.Invalid(prometheus.Child("address"), a, "must be an http or https URL, for example http://prometheus.monitoring.svc:9090"))
+		}
+	}
+	for i, name := range c.Prometheus.Labels.Replicas {
+		if !model.LegacyValidation.IsValidLabelName(name) {
+			all = append(all, field.Invalid(prometheus.Child("labels", "replicas").Index(i), name, "must be a label name: letters, digits and '_'"))
 		}
 	}
 	between(prometheus.Child("timeoutSeconds"), c.Prometheus.TimeoutSeconds, 1, 60)

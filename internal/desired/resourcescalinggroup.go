@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/pd-orchestrator/pd-orchestrator/api/autoscaling/v1alpha1"
@@ -21,6 +22,9 @@ var ownedConditions = []string{
 	v1alpha1.ConditionScalable,
 	v1alpha1.ConditionBaselineUnknown,
 	v1alpha1.ConditionScaleDownMetric,
+	v1alpha1.ConditionTemplateReferences,
+	v1alpha1.ConditionScalerConflict,
+	v1alpha1.ConditionSelectorOverlap,
 	v1alpha1.ConditionPaused,
 }
 
@@ -38,6 +42,12 @@ type GroupObservation struct {
 	ScaleDown *v1alpha1.ScaleDownRecord
 	// MetricReason and MetricMessage are of the last choice by metric, "" when this pass made none.
 	MetricReason, MetricMessage string
+	// HasReferences says whether clones are made in another namespace than some base. MissingReferences is what their
+	// templates name and that namespace lacks, nil when this pass did not look.
+	HasReferences     bool
+	MissingReferences []string
+	// ScalerConflict and SelectorOverlap say who is in whose way, "" where nobody is.
+	ScalerConflict, SelectorOverlap string
 	// Problems found, the gravest first.
 	Problems []condition.Problem
 }
@@ -170,13 +180,44 @@ func groupConditions(rsg *v1alpha1.ResourceScalingGroup, o GroupObservation, cur
 	} else {
 		all = append(all, condition.New(v1alpha1.ConditionBaselineUnknown, false, v1alpha1.ReasonBaselineRecorded, "every target has a count"))
 	}
+	if ScaleDownMetric(rsg) != nil {
+		all = append(all, metricCondition(rsg.Status.Conditions, o))
+	}
+	if o.HasReferences {
+		all = append(all, referencesCondition(rsg, o)...)
+	}
+	if o.SelectorOverlap != "" {
+		all = append(all, condition.New(v1alpha1.ConditionSelectorOverlap, true, v1alpha1.ReasonSharedLabels, o.SelectorOverlap))
+	}
+	return append(all, sharedConditions(rsg, o.ScalerConflict)...)
+}
+
+// sharedConditions are those of both strategies that are only there when they hold.
+func sharedConditions(rsg *v1alpha1.ResourceScalingGroup, scalerConflict string) []metav1.Condition {
+	var all []metav1.Condition
+	if scalerConflict != "" {
+		all = append(all, condition.New(v1alpha1.ConditionScalerConflict, true, v1alpha1.ReasonScalerConflict, scalerConflict))
+	}
 	if Paused(rsg) {
 		all = append(all, condition.New(v1alpha1.ConditionPaused, true, v1alpha1.ReasonPaused, "spec.paused is true: only the status is written"))
 	}
-	if m := ScaleDownMetric(rsg); m != nil {
-		all = append(all, metricCondition(rsg.Status.Conditions, o))
-	}
 	return all
+}
+
+// referencesCondition is empty until the references were looked for once.
+func referencesCondition(rsg *v1alpha1.ResourceScalingGroup, o GroupObservation) []metav1.Condition {
+	switch {
+	case o.MissingReferences == nil:
+		if before := meta.FindStatusCondition(rsg.Status.Conditions, v1alpha1.ConditionTemplateReferences); before != nil {
+			return []metav1.Condition{*before}
+		}
+		return nil
+	case len(o.MissingReferences) > 0:
+		return []metav1.Condition{condition.New(v1alpha1.ConditionTemplateReferences, false, v1alpha1.ReasonReferencesMissing,
+			fmt.Sprintf("namespace %s has no %s, which pods of clones need", rsg.Namespace, strings.Join(o.MissingReferences, ", ")))}
+	}
+	return []metav1.Condition{condition.New(v1alpha1.ConditionTemplateReferences, true, v1alpha1.ReasonReferencesFound,
+		fmt.Sprintf("namespace %s has what the pod templates name", rsg.Namespace))}
 }
 
 // ScaleDownMetric returns the metric that ranks groups, nil where there is none.
@@ -204,10 +245,8 @@ func metricCondition(previous []metav1.Condition, o GroupObservation) metav1.Con
 	if o.MetricReason != "" {
 		return condition.New(v1alpha1.ConditionScaleDownMetric, o.MetricReason == v1alpha1.ReasonMetricUsed, o.MetricReason, o.MetricMessage)
 	}
-	for _, c := range previous {
-		if c.Type == v1alpha1.ConditionScaleDownMetric {
-			return metav1.Condition{Type: c.Type, Status: c.Status, Reason: c.Reason, Message: c.Message}
-		}
+	if before := meta.FindStatusCondition(previous, v1alpha1.ConditionScaleDownMetric); before != nil {
+		return *before
 	}
 	return metav1.Condition{
 		Type: v1alpha1.ConditionScaleDownMetric, Status: metav1.ConditionUnknown,
@@ -216,9 +255,8 @@ func metricCondition(previous []metav1.Condition, o GroupObservation) metav1.Con
 }
 
 func scalableCondition(rsg *v1alpha1.ResourceScalingGroup) metav1.Condition {
-	if rsg.Spec.ScalingStrategy.Type != v1alpha1.GroupReplication {
-		return condition.New(v1alpha1.ConditionScalable, false, v1alpha1.ReasonInplaceScaling,
-			"the scale subresource counts groups, which only GroupReplication has")
+	if len(rsg.Spec.TargetResources) == 0 {
+		return condition.New(v1alpha1.ConditionScalable, false, v1alpha1.ReasonInvalidSpec, "spec.targetResources is empty")
 	}
 	if ns := rsg.Spec.TargetResources[0].ResourceRef.Namespace; ns != "" && ns != rsg.Namespace {
 		return condition.New(v1alpha1.ConditionScalable, false, v1alpha1.ReasonBaseInOtherNamespace, fmt.Sprintf(
@@ -233,11 +271,7 @@ func readyCondition(rsg *v1alpha1.ResourceScalingGroup, o GroupObservation, curr
 		return condition.New(v1alpha1.ConditionReady, false, reason, message)
 	}
 	if len(o.Problems) > 0 {
-		messages := make([]string, len(o.Problems))
-		for i, p := range o.Problems {
-			messages[i] = p.Message
-		}
-		return no(o.Problems[0].Reason, strings.Join(slices.Compact(messages), "; "))
+		return problemCondition(o.Problems)
 	}
 	pending := len(PendingVictims(o.ScaleDown)) > 0
 	incomplete := slices.ContainsFunc(o.Groups, func(g groups.Group) bool {
@@ -249,7 +283,43 @@ func readyCondition(rsg *v1alpha1.ResourceScalingGroup, o GroupObservation, curr
 	case current != wanted || pending || incomplete:
 		return no(v1alpha1.ReasonProgressing, fmt.Sprintf("%d of %d groups exist; requeue for convergence", current, wanted))
 	case ready != wanted:
-		return no(v1alpha1.ReasonReplicasUnavailable, fmt.Sprintf("the replicas of %d of %d groups are available", ready, wanted))
+		return no(v1alpha1.ReasonReplicasUnavailable, fmt.Sprintf("the replicas of %d of %d groups are available; not of %s", ready, wanted, unavailable(o.Groups)))
 	}
 	return condition.New(v1alpha1.ConditionReady, true, v1alpha1.ReasonReconciled, fmt.Sprintf("%d groups exist and their replicas are available", wanted))
+}
+
+func problemCondition(problems []condition.Problem) metav1.Condition {
+	messages := make([]string, len(problems))
+	for i, p := range problems {
+		messages[i] = p.Message
+	}
+	return condition.New(v1alpha1.ConditionReady, false, problems[0].Reason, strings.Join(slices.Compact(messages), "; "))
+}
+
+// unavailable names the first groups whose replicas are not available, and the targets.
+func unavailable(all []groups.Group) string {
+	const most = 3
+	var names []string
+	more := 0
+	for _, g := range all {
+		if !g.Complete() || g.Available() {
+			continue
+		}
+		if len(names) == most {
+			more++
+			continue
+		}
+		var targets []string
+		for _, m := range g.Members {
+			if m.Desired == 0 || m.Available < m.Desired {
+				targets = append(targets, m.Target)
+			}
+		}
+		names = append(names, fmt.Sprintf("group %d (%s)", g.ID, strings.Join(targets, ", ")))
+	}
+	text := strings.Join(names, ", ")
+	if more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
 }

@@ -3,6 +3,7 @@ package kube
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -35,19 +36,30 @@ func StripPod(obj any) (any, error) {
 	return pod, nil
 }
 
-// ReplicaSetKind is the kind through which a Deployment owns pods. Only its metadata is cached.
-var ReplicaSetKind = schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "ReplicaSet"}
+// Kinds through which a workload owns pods. Of ReplicaSets only the metadata is cached.
+var (
+	replicaSetKind  = schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "ReplicaSet"}
+	statefulSetKind = schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "StatefulSet"}
+)
+
+// maxOwners bounds how far a chain of owners is followed. The longest that is known is a worker pod of a
+// LeaderWorkerSet: StatefulSet, leader pod, StatefulSet, LeaderWorkerSet.
+const maxOwners = 6
 
 // IndexOwners adds the indexes by which PodsOf finds pods. Call it once for each cache, before it starts.
 func IndexOwners(ctx context.Context, indexer client.FieldIndexer) error {
-	replicaSet := &metav1.PartialObjectMetadata{}
-	replicaSet.SetGroupVersionKind(ReplicaSetKind)
-	for _, obj := range []client.Object{&corev1.Pod{}, replicaSet} {
+	for _, obj := range []client.Object{&corev1.Pod{}, metadataOnly(replicaSetKind), NewWorkload(statefulSetKind)} {
 		if err := indexer.IndexField(ctx, obj, indexController, controllerUID); err != nil {
 			return fmt.Errorf("indexing by controller: %w", err)
 		}
 	}
 	return nil
+}
+
+func metadataOnly(gvk schema.GroupVersionKind) *metav1.PartialObjectMetadata {
+	obj := &metav1.PartialObjectMetadata{}
+	obj.SetGroupVersionKind(gvk)
+	return obj
 }
 
 func controllerUID(obj client.Object) []string {
@@ -57,48 +69,78 @@ func controllerUID(obj client.Object) []string {
 	return nil
 }
 
-// PodsOf returns the pods that a workload owns, itself or through its ReplicaSets. Ownership counts, not labels: the
-// selector of an original matches the pods of its clones too.
-func PodsOf(ctx context.Context, c client.Reader, namespace string, workload types.UID) ([]corev1.Pod, error) {
-	replicaSets := &metav1.PartialObjectMetadataList{}
-	replicaSets.SetGroupVersionKind(ReplicaSetKind.GroupVersion().WithKind("ReplicaSetList"))
-	if err := c.List(ctx, replicaSets, client.InNamespace(namespace), client.MatchingFields{indexController: string(workload)}); err != nil {
-		return nil, fmt.Errorf("listing ReplicaSets: %w", err)
-	}
+// Pods are the pods of a workload.
+type Pods struct {
+	// Direct are those that stand for a replica each: of a LeaderWorkerSet the leaders.
+	Direct []corev1.Pod
+	// All are those and the ones that they own in turn.
+	All []corev1.Pod
+}
+
+// PodsOf returns the pods that a workload owns, itself or through ReplicaSets, StatefulSets and leader pods. Ownership
+// counts, not labels: the selector of an original matches the pods of its clones too.
+func PodsOf(ctx context.Context, c client.Reader, namespace string, workload types.UID) (Pods, error) {
+	var pods Pods
 	owners := []types.UID{workload}
-	for i := range replicaSets.Items {
-		owners = append(owners, replicaSets.Items[i].UID)
-	}
-	var pods []corev1.Pod
-	for _, uid := range owners {
-		var list corev1.PodList
-		if err := c.List(ctx, &list, client.InNamespace(namespace), client.MatchingFields{indexController: string(uid)}); err != nil {
-			return nil, fmt.Errorf("listing pods: %w", err)
+	for depth := 0; len(owners) > 0 && depth < maxOwners; depth++ {
+		var next, leaders []types.UID
+		for _, uid := range owners {
+			owned := []client.ListOption{client.InNamespace(namespace), client.MatchingFields{indexController: string(uid)}, client.UnsafeDisableDeepCopy}
+			replicaSets := &metav1.PartialObjectMetadataList{}
+			replicaSets.SetGroupVersionKind(replicaSetKind.GroupVersion().WithKind("ReplicaSetList"))
+			statefulSets := &unstructured.UnstructuredList{}
+			statefulSets.SetGroupVersionKind(statefulSetKind.GroupVersion().WithKind("StatefulSetList"))
+			var list corev1.PodList
+			for _, l := range []client.ObjectList{replicaSets, statefulSets, &list} {
+				if err := c.List(ctx, l, owned...); err != nil {
+					return Pods{}, fmt.Errorf("listing what a workload owns: %w", err)
+				}
+			}
+			for i := range replicaSets.Items {
+				next = append(next, replicaSets.Items[i].UID)
+			}
+			for i := range statefulSets.Items {
+				next = append(next, statefulSets.Items[i].GetUID())
+			}
+			for i := range list.Items {
+				pods.All = append(pods.All, *list.Items[i].DeepCopy())
+				leaders = append(leaders, list.Items[i].UID)
+			}
 		}
-		pods = append(pods, list.Items...)
+		if pods.Direct == nil && len(leaders) > 0 {
+			pods.Direct = slices.Clone(pods.All)
+		}
+		owners = append(next, leaders...)
 	}
 	return pods, nil
 }
 
-// WorkloadOf returns the reference to the workload that owns a pod, seen through a ReplicaSet, and false where the pod
-// has no owner or the owner is not known yet.
-func WorkloadOf(ctx context.Context, c client.Reader, pod client.Object) (metav1.OwnerReference, bool) {
-	ref := metav1.GetControllerOf(pod)
-	if ref == nil {
-		return metav1.OwnerReference{}, false
+// OwnersOf returns the chain of controllers of an object, the nearest first, as far as the cache knows it.
+func OwnersOf(ctx context.Context, c client.Reader, obj client.Object) []metav1.OwnerReference {
+	var chain []metav1.OwnerReference
+	for len(chain) < maxOwners {
+		ref := metav1.GetControllerOf(obj)
+		if ref == nil {
+			return chain
+		}
+		chain = append(chain, *ref)
+		var owner client.Object
+		switch ref.Kind {
+		case replicaSetKind.Kind:
+			owner = metadataOnly(replicaSetKind)
+		case statefulSetKind.Kind:
+			owner = NewWorkload(statefulSetKind)
+		case "Pod":
+			owner = &corev1.Pod{}
+		default:
+			return chain
+		}
+		if err := c.Get(ctx, types.NamespacedName{Namespace: obj.GetNamespace(), Name: ref.Name}, owner); err != nil {
+			return chain
+		}
+		obj = owner
 	}
-	if ref.Kind != ReplicaSetKind.Kind {
-		return *ref, true
-	}
-	rs := &metav1.PartialObjectMetadata{}
-	rs.SetGroupVersionKind(ReplicaSetKind)
-	if err := c.Get(ctx, types.NamespacedName{Namespace: pod.GetNamespace(), Name: ref.Name}, rs); err != nil {
-		return metav1.OwnerReference{}, false
-	}
-	if up := metav1.GetControllerOf(rs); up != nil {
-		return *up, true
-	}
-	return metav1.OwnerReference{}, false
+	return chain
 }
 
 // PodReady reports whether the pod serves: ready and not on its way out.

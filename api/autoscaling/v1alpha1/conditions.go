@@ -17,6 +17,17 @@ const (
 	// It is absent while no metric is configured.
 	ConditionScaleDownMetric = "ScaleDownMetric"
 
+	// ConditionTemplateReferences is False when the pod templates of clones name objects that do not exist in the
+	// namespace of the ResourceScalingGroup. It is absent while all targets are in that namespace.
+	ConditionTemplateReferences = "TemplateReferences"
+
+	// ConditionScalerConflict is True when two scalers set the same count. It is absent otherwise.
+	ConditionScalerConflict = "ScalerConflict"
+
+	// ConditionSelectorOverlap is True when an HPA on a workload of a group selects pods of other groups too, since it
+	// goes by labels. It is absent otherwise.
+	ConditionSelectorOverlap = "SelectorOverlap"
+
 	// ConditionPaused is True while spec.paused is true: only the status is written.
 	ConditionPaused = "Paused"
 )
@@ -33,8 +44,10 @@ const (
 	ReasonTargetNotFound = "TargetNotFound"
 	// ReasonTargetKindUnsupported: a target's kind cannot be replicated or scaled.
 	ReasonTargetKindUnsupported = "TargetKindUnsupported"
-	// ReasonStrategyUnsupported: this manager does not act on the scaling strategy.
-	ReasonStrategyUnsupported = "StrategyUnsupported"
+	// ReasonTargetKindNotServed: the API server does not serve a target's kind (yet); its CRD may be installed later.
+	ReasonTargetKindNotServed = "TargetKindNotServed"
+	// ReasonInvalidSpec: the spec contradicts itself; admission refuses it, so it was written while admission was away.
+	ReasonInvalidSpec = "InvalidSpec"
 	// ReasonInvalidName: a name derived from the group name is too long or not legal.
 	ReasonInvalidName = "InvalidName"
 	// ReasonDuplicateClone: two targets, or two Services, would have clones of one name.
@@ -49,6 +62,10 @@ const (
 	ReasonBaselineUnknown = "BaselineUnknown"
 	// ReasonCrossNamespaceDenied: a target is in another namespace and the operator does not allow that.
 	ReasonCrossNamespaceDenied = "CrossNamespaceDenied"
+	// ReasonServiceAccountDenied: a clone in the manager's namespace would run with the manager's rights.
+	ReasonServiceAccountDenied = "ServiceAccountDenied"
+	// ReasonScalerConflict: see ConditionScalerConflict.
+	ReasonScalerConflict = "ScalerConflict"
 	// ReasonWriteFailed: the API server refused or failed a write; the message names the first object.
 	ReasonWriteFailed = "WriteFailed"
 	// ReasonPaused: spec.paused is true.
@@ -65,6 +82,17 @@ const (
 	// ReasonInplaceScaling: the strategy has no group count, so there is nothing to scale.
 	ReasonInplaceScaling = "InplaceScaling"
 )
+
+// Reasons of ConditionTemplateReferences.
+const (
+	// ReasonReferencesFound: every object that the templates name exists.
+	ReasonReferencesFound = "ReferencesFound"
+	// ReasonReferencesMissing: the message lists what is missing.
+	ReasonReferencesMissing = "ReferencesMissing"
+)
+
+// ReasonSharedLabels is the reason of ConditionSelectorOverlap.
+const ReasonSharedLabels = "SharedLabels"
 
 // Reasons of ConditionBaselineUnknown.
 const (
@@ -95,7 +123,13 @@ const (
 	ReasonMultipleSeries = "MultipleSeries"
 	// ReasonNotFinite: at least one candidate's value is NaN or infinite.
 	ReasonNotFinite = "NotFinite"
-	// ReasonStale: at least one candidate's newest sample is too old.
+	// ReasonMetricScopeAmbiguous: groups of another ResourceScalingGroup have pods in the same namespaces, and no label
+	// tells their series apart. The setting prometheus.labels.rsg does.
+	ReasonMetricScopeAmbiguous = "MetricScopeAmbiguous"
+	// ReasonMetricScopeMismatch: candidates have series, but not with the labels that narrow the query. The settings
+	// prometheus.labels.namespace and prometheus.labels.rsg must name labels that the scrape configuration sets.
+	ReasonMetricScopeMismatch = "MetricScopeMismatch"
+	// ReasonStale: behind at least one candidate's value is a sample that is too old.
 	ReasonStale = "Stale"
 )
 
@@ -113,6 +147,12 @@ const (
 	EventScaleDown = "ScaleDown"
 	// EventGroupRemoved: a clone is gone, or group 0 is at zero.
 	EventGroupRemoved = "GroupRemoved"
+	// EventClaimsFound: volume claims of an earlier group of the same id exist and are used again.
+	EventClaimsFound = "ClaimsFound"
+	// EventReplicasSet: a leader or follower was brought to its count.
+	EventReplicasSet = "ReplicasSet"
+	// EventLeaderReset: somebody else had changed the leader's count, which leader.replicas sets.
+	EventLeaderReset = "LeaderReset"
 	// EventServiceSettingsDropped: settings of a Service that cannot be shared were left out of its clones.
 	EventServiceSettingsDropped = "ServiceSettingsDropped"
 )

@@ -473,6 +473,16 @@ type TargetStatus struct {
 	// +optional
 	BaselineReplicas *int32 `json:"baselineReplicas,omitempty"`
 
+	// desiredReplicas is what InplaceScaling last wanted the target to have.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	DesiredReplicas *int32 `json:"desiredReplicas,omitempty"`
+
+	// readyReplicas is, with InplaceScaling, the number of the target's available replicas.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	ReadyReplicas *int32 `json:"readyReplicas,omitempty"`
+
 	// snapshotDrift is true when the base workload differs from the snapshot that clones are made from. Delete the
 	// ControllerRevision and the replica ConfigMap to take a new one.
 	// +optional

@@ -439,6 +439,16 @@ func (in *TargetStatus) DeepCopyInto(out *TargetStatus) {
 		*out = new(int32)
 		**out = **in
 	}
+	if in.DesiredReplicas != nil {
+		in, out := &in.DesiredReplicas, &out.DesiredReplicas
+		*out = new(int32)
+		**out = **in
+	}
+	if in.ReadyReplicas != nil {
+		in, out := &in.ReadyReplicas, &out.ReadyReplicas
+		*out = new(int32)
+		**out = **in
+	}
 	if in.SnapshotDrift != nil {
 		in, out := &in.SnapshotDrift, &out.SnapshotDrift
 		*out = new(bool)

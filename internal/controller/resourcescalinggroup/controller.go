@@ -38,7 +38,7 @@ const Component = "resourcescalinggroup"
 // name that the replica ConfigMap needs, since only labelled ones are cached.
 const unwatchedRetry = time.Minute
 
-// Reconciler reconciles ResourceScalingGroups. All fields must be set, but Metrics.
+// Reconciler reconciles ResourceScalingGroups. All exported fields must be set, but Metrics.
 type Reconciler struct {
 	// Client reads from the cache and writes to the API server.
 	Client client.Client
@@ -54,10 +54,15 @@ type Reconciler struct {
 	Prometheus config.Prometheus
 	// CrossNamespace says whether targets in other namespaces are acted on.
 	CrossNamespace config.CrossNamespace
+	// OwnNamespace is the namespace of the manager, "" where it runs outside a cluster. Templates that run as one of its
+	// ServiceAccounts are not cloned into it.
+	OwnNamespace string
 	// Telemetry are the product's metrics.
 	Telemetry *telemetry.Metrics
 	// Concurrency is how many objects are worked on at a time.
 	Concurrency int
+
+	kinds *kindWatches
 }
 
 // notice is an event for the user, written after the write that made it true.
@@ -70,10 +75,12 @@ type notice struct {
 
 // pass is the state of one Reconcile.
 type pass struct {
-	rsg    *v1alpha1.ResourceScalingGroup
-	facts  *facts
-	base   []groups.Member
-	status desired.GroupObservation
+	rsg   *v1alpha1.ResourceScalingGroup
+	facts *facts
+	base  []groups.Member
+	// status is what GroupReplication saw and did, inplace what InplaceScaling did.
+	status  desired.GroupObservation
+	inplace *desired.InplaceObservation
 	// events tell of writes that were made. settled ones tell of what the status says, and wait for its write.
 	events, settled []notice
 	// retry is when to look again although no watch will say so, 0 for never.
@@ -86,6 +93,10 @@ func (p *pass) event(reason, action, format string, args ...any) {
 
 func (p *pass) settle(reason, action, format string, args ...any) {
 	p.settled = append(p.settled, notice{reason: reason, action: action, note: fmt.Sprintf(format, args...)})
+}
+
+func (p *pass) settledWarning(reason, action, format string, args ...any) {
+	p.settled = append(p.settled, notice{warning: true, reason: reason, action: action, note: fmt.Sprintf(format, args...)})
 }
 
 func (p *pass) warn(reason, action, format string, args ...any) {
@@ -124,19 +135,24 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 }
 
 func (r *Reconciler) run(ctx context.Context, p *pass) error {
-	if p.rsg.Spec.ScalingStrategy.Type != v1alpha1.GroupReplication {
-		p.facts = &facts{}
-		p.problem(v1alpha1.ReasonStrategyUnsupported, "scaling strategy %s is not supported by this version: must be %s",
-			p.rsg.Spec.ScalingStrategy.Type, v1alpha1.GroupReplication)
-		return r.finish(ctx, p, nil)
-	}
 	var err error
 	if p.facts, err = r.gather(ctx, p.rsg); err != nil {
 		return err
 	}
 	p.status.Problems = p.facts.problems
-	writable := !p.facts.blocked && !desired.Paused(p.rsg)
+	switch p.rsg.Spec.ScalingStrategy.Type {
+	case v1alpha1.GroupReplication:
+		return r.replicate(ctx, p)
+	case v1alpha1.InplaceScaling:
+		return r.follow(ctx, p)
+	}
+	p.problem(v1alpha1.ReasonInvalidSpec, "spec.scalingStrategy.type must be %s or %s", v1alpha1.GroupReplication, v1alpha1.InplaceScaling)
+	return r.finish(ctx, p, nil)
+}
 
+// replicate makes a pass of GroupReplication.
+func (r *Reconciler) replicate(ctx context.Context, p *pass) error {
+	writable := !p.facts.blocked && !desired.Paused(p.rsg)
 	var errs []error
 	if writable {
 		errs = append(errs, r.ensureRecords(ctx, p), r.markBases(ctx, p))
@@ -151,9 +167,12 @@ func (r *Reconciler) run(ctx context.Context, p *pass) error {
 		p.status.Baselines = p.facts.baselines(p.base)
 	}
 	p.status.ScaleDown = p.rsg.Status.LastScaleDown.DeepCopy()
+	p.status.HasReferences = len(podNamespaces(p.rsg)) > 1
+	if err := r.findScalers(ctx, p); err != nil {
+		return err
+	}
 	if writable {
-		errs = append(errs, r.converge(ctx, p))
-		errs = append(errs, r.markPods(ctx, p))
+		errs = append(errs, r.converge(ctx, p), r.markPods(ctx, p))
 	}
 	return r.finish(ctx, p, errors.Join(errs...))
 }
@@ -176,8 +195,15 @@ func (r *Reconciler) finish(ctx context.Context, p *pass, cause error) error {
 // writeStatus writes the status where it differs from what was read. The write fails with a conflict when the object has
 // changed since, so that no decision is put on record that was made from an outdated object.
 func (r *Reconciler) writeStatus(ctx context.Context, p *pass) error {
-	status := desired.GroupStatus(p.rsg, p.status, metav1.NewTime(r.Clock.Now()).Rfc3339Copy())
-	r.Telemetry.SetGroups(p.rsg.Namespace, p.rsg.Name, desired.Replicas(p.rsg), *status.CurrentReplicas, *status.ReadyReplicas)
+	now := metav1.NewTime(r.Clock.Now()).Rfc3339Copy()
+	var status v1alpha1.ResourceScalingGroupStatus
+	if p.inplace != nil {
+		p.inplace.Problems = p.status.Problems
+		status = desired.InplaceStatus(p.rsg, *p.inplace, now)
+	} else {
+		status = desired.GroupStatus(p.rsg, p.status, now)
+		r.Telemetry.SetGroups(p.rsg.Namespace, p.rsg.Name, desired.Replicas(p.rsg), *status.CurrentReplicas, *status.ReadyReplicas)
+	}
 	if equality.Semantic.DeepEqual(status, p.rsg.Status) {
 		return nil
 	}

@@ -1,6 +1,7 @@
 package resourcescalinggroup
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/pd-orchestrator/pd-orchestrator/api/autoscaling/v1alpha1"
+	"github.com/pd-orchestrator/pd-orchestrator/internal/decide/clone"
 	"github.com/pd-orchestrator/pd-orchestrator/internal/decide/groups"
 	"github.com/pd-orchestrator/pd-orchestrator/internal/decide/victims"
 	"github.com/pd-orchestrator/pd-orchestrator/internal/desired"
@@ -55,7 +57,8 @@ func (r *Reconciler) converge(ctx context.Context, p *pass) error {
 	} else {
 		errs = append(errs, r.recoverBase(ctx, p, plan.Recover))
 	}
-	errs = append(errs, r.createClones(ctx, p, slices.Concat(plan.Finish, plan.Create)))
+	missing := slices.Concat(plan.Finish, plan.Create)
+	errs = append(errs, r.checkReferences(ctx, p, len(missing) > 0), r.createClones(ctx, p, missing))
 	return errors.Join(errs...)
 }
 
@@ -173,15 +176,67 @@ func (r *Reconciler) rank(ctx context.Context, p *pass, metric v1alpha1.ScaleDow
 	if r.Metrics == nil {
 		return victims.Ranking{Reason: v1alpha1.ReasonPrometheusNotConfigured, Message: "the manager has no prometheus.address"}
 	}
-	scope := victims.Scope{NamespaceLabel: r.Prometheus.Labels.Namespace, RSGLabel: r.Prometheus.Labels.RSG, RSG: p.rsg.Name, Namespaces: []string{p.rsg.Namespace}}
+	scope, other, err := r.scope(ctx, p)
+	if err != nil {
+		return noAnswer(err)
+	}
+	if other != "" {
+		return victims.Ranking{Reason: v1alpha1.ReasonMetricScopeAmbiguous, Message: fmt.Sprintf(
+			"groups of ResourceScalingGroup %s have pods in the same namespaces, and nothing tells their series apart: set prometheus.labels.rsg", other)}
+	}
+	ranking := r.rankWithin(ctx, metric, candidates, scope)
+	if ranking.Reason != v1alpha1.ReasonGroupMissing {
+		return ranking
+	}
+	// Series that are there without the scope's labels are a wrong setting, not a missing metric.
+	if wide := r.rankWithin(ctx, metric, candidates, victims.Scope{ReplicaLabels: scope.ReplicaLabels}); wide.Reason == v1alpha1.ReasonMetricUsed {
+		return victims.Ranking{Reason: v1alpha1.ReasonMetricScopeMismatch, Message: fmt.Sprintf(
+			"%s, but has series without the labels that narrow the query: check prometheus.labels.namespace (%q) and prometheus.labels.rsg (%q)",
+			ranking.Message, scope.NamespaceLabel, scope.RSGLabel)}
+	}
+	return ranking
+}
+
+// scope returns what narrows a query to this object's groups. Where no label can tell them from those of another
+// ResourceScalingGroup in the same namespaces, it names that one.
+func (r *Reconciler) scope(ctx context.Context, p *pass) (victims.Scope, string, error) {
+	labels := r.Prometheus.Labels
+	scope := victims.Scope{NamespaceLabel: labels.Namespace, RSGLabel: labels.RSG, RSG: p.rsg.Name, Namespaces: podNamespaces(p.rsg), ReplicaLabels: labels.Replicas}
 	if scope.NamespaceLabel == "-" {
 		scope.NamespaceLabel = ""
 	}
-	for _, t := range p.facts.targets {
-		scope.Namespaces = append(scope.Namespaces, t.namespace)
+	if scope.RSGLabel != "" {
+		return scope, "", nil
 	}
-	slices.Sort(scope.Namespaces)
-	scope.Namespaces = slices.Compact(scope.Namespaces)
+	var list v1alpha1.ResourceScalingGroupList
+	if err := r.Client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
+		return scope, "", fmt.Errorf("listing ResourceScalingGroups: %w", err)
+	}
+	for i := range list.Items {
+		other := &list.Items[i]
+		if other.UID == p.rsg.UID || other.Spec.ScalingStrategy.Type != v1alpha1.GroupReplication {
+			continue
+		}
+		for _, ns := range podNamespaces(other) {
+			if slices.Contains(scope.Namespaces, ns) {
+				return scope, other.Namespace + "/" + other.Name, nil
+			}
+		}
+	}
+	return scope, "", nil
+}
+
+// podNamespaces lists the namespaces in which groups have pods, sorted.
+func podNamespaces(rsg *v1alpha1.ResourceScalingGroup) []string {
+	all := []string{rsg.Namespace}
+	for _, t := range rsg.Spec.TargetResources {
+		all = append(all, cmp.Or(t.ResourceRef.Namespace, rsg.Namespace))
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+func (r *Reconciler) rankWithin(ctx context.Context, metric v1alpha1.ScaleDownMetric, candidates []victims.Candidate, scope victims.Scope) victims.Ranking {
 	query, err := victims.BuildQuery(metric, scope)
 	if err != nil {
 		return victims.Ranking{Reason: v1alpha1.ReasonQueryInvalid, Message: err.Error()}
@@ -342,7 +397,7 @@ func (r *Reconciler) adoptAtZero(ctx context.Context, p *pass) error {
 // createClones creates what is missing of the groups. What goes wrong with one is told and does not stop the others.
 func (r *Reconciler) createClones(ctx context.Context, p *pass, ids []int32) error {
 	var mu sync.Mutex
-	var created, taken []string
+	var created, taken, claims []string
 	var made []int32
 	err := r.inParallel(ctx, ids, func(ctx context.Context, id int32) error {
 		objects, err := p.build(id)
@@ -353,7 +408,8 @@ func (r *Reconciler) createClones(ctx context.Context, p *pass, ids []int32) err
 		var errs []error
 		for _, obj := range objects {
 			what := kube.Describe(obj)
-			switch ok, err := r.createClone(ctx, p, id, obj); {
+			ok, found, err := r.createClone(ctx, p, id, obj)
+			switch {
 			case errors.Is(err, errNameTaken):
 				mu.Lock()
 				taken = append(taken, what)
@@ -365,6 +421,7 @@ func (r *Reconciler) createClones(ctx context.Context, p *pass, ids []int32) err
 			case ok:
 				mu.Lock()
 				created = append(created, what)
+				claims = append(claims, found...)
 				mu.Unlock()
 			}
 		}
@@ -380,6 +437,10 @@ func (r *Reconciler) createClones(ctx context.Context, p *pass, ids []int32) err
 		p.event(v1alpha1.EventGroupCreated, "CreateGroup", "created %s (%d objects)", joinIDs(made), len(created))
 		log.FromContext(ctx).Info("Created groups", "groups", made, "objects", len(created))
 	}
+	if len(claims) > 0 {
+		slices.Sort(claims)
+		p.event(v1alpha1.EventClaimsFound, "CreateGroup", "volume claims of an earlier group are used again: %s", strings.Join(claims, ", "))
+	}
 	if len(taken) > 0 {
 		slices.Sort(taken)
 		p.problem(v1alpha1.ReasonNameConflict, "%s already exists and is not of this group: rename or delete it, or change groupName", strings.Join(taken, ", "))
@@ -390,44 +451,59 @@ func (r *Reconciler) createClones(ctx context.Context, p *pass, ids []int32) err
 // build makes the objects of a group in the order in which they are created: Services first, so that a pod's first name
 // lookup finds them.
 func (p *pass) build(id int32) ([]client.Object, error) {
-	f, revision := p.facts, p.facts.revision.Name
-	var out []client.Object
-	for _, s := range f.snapshot.Services {
-		out = append(out, s.Clone(f.owner, id, revision))
+	f := p.facts
+	g := clone.Group{Owner: f.owner, ID: id, Revision: f.revision.Name}
+	if c := p.rsg.Spec.ScalingStrategy.GroupConfig; c != nil && c.RewriteServiceReferences != nil {
+		g.RewriteServiceReferences = *c.RewriteServiceReferences
 	}
-	for i, t := range f.targets {
-		w, err := f.snapshot.Targets[i].Clone(t.kind, f.owner, id, p.status.Baselines.Counts[t.name], revision)
-		if err != nil {
-			return nil, fmt.Errorf("building group %d: %w", id, err)
-		}
+	for _, t := range f.targets {
+		g.Kinds = append(g.Kinds, t.kind)
+		g.Replicas = append(g.Replicas, p.status.Baselines.Counts[t.name])
+	}
+	services, workloads, err := f.snapshot.Build(g)
+	if err != nil {
+		return nil, fmt.Errorf("building group %d: %w", id, err)
+	}
+	var out []client.Object
+	for _, s := range services {
+		out = append(out, s)
+	}
+	for _, w := range workloads {
 		out = append(out, w)
 	}
 	return out, nil
 }
 
-// createClone creates one object. It reports whether it did; an object of this group that is there already is no error.
-func (r *Reconciler) createClone(ctx context.Context, p *pass, id int32, obj client.Object) (bool, error) {
-	kind := obj.GetObjectKind().GroupVersionKind()
+// createClone creates one object. It reports whether it did, and which volume claims of an earlier group it found; an
+// object of this group that is there already is no error.
+func (r *Reconciler) createClone(ctx context.Context, p *pass, id int32, obj client.Object) (bool, []string, error) {
+	gvk := obj.GetObjectKind().GroupVersionKind()
 	existing, err := r.cached(ctx, obj)
 	if err != nil {
-		return false, err
+		return false, nil, err
 	}
 	if existing != nil {
 		if got, ours := p.facts.owner.IDOf(existing.GetLabels()); !ours || got != id {
-			return false, errNameTaken
+			return false, nil, errNameTaken
 		}
-		return false, nil
+		return false, nil, nil
+	}
+	var claims []string
+	if kind, err := clone.KindOf(gvk.GroupVersion().String(), gvk.Kind); err == nil {
+		if claims, err = r.foundClaims(ctx, kind, obj); err != nil {
+			return false, nil, err
+		}
 	}
 	err = r.Client.Create(ctx, obj)
 	if apierrors.IsAlreadyExists(err) {
 		// The cache does not show it yet. The event that brings it starts the next pass, which will know whose it is.
-		return false, nil
+		return false, nil, nil
 	}
 	if err != nil {
-		return false, err
+		return false, nil, err
 	}
-	r.Telemetry.ObjectCreated(kind.Kind)
-	return true, nil
+	r.Telemetry.ObjectCreated(gvk.Kind)
+	return true, claims, nil
 }
 
 // cached reads the object of the same kind and name from the cache, nil where there is none.

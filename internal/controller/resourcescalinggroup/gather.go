@@ -25,13 +25,20 @@ import (
 	"github.com/pd-orchestrator/pd-orchestrator/internal/kube"
 )
 
+// ownAccounts begins the names of the ServiceAccounts that the components of this product run as.
+const ownAccounts = "pd-orchestrator-"
+
 // target is one entry of spec.targetResources as it stands.
 type target struct {
 	name      string
 	namespace string
-	ref       v1alpha1.ResourceRef
+	workload  string // name of the workload
 	kind      clone.Kind
 	base      *unstructured.Unstructured // nil where it does not exist
+}
+
+func (t target) String() string {
+	return fmt.Sprintf("%s %s/%s", t.kind.GroupVersionKind.Kind, t.namespace, t.workload)
 }
 
 // copies are the objects of one clone that exist.
@@ -70,6 +77,10 @@ func (r *Reconciler) gather(ctx context.Context, rsg *v1alpha1.ResourceScalingGr
 	if err := r.gatherTargets(ctx, rsg, f); err != nil {
 		return nil, err
 	}
+	if rsg.Spec.ScalingStrategy.Type != v1alpha1.GroupReplication {
+		return f, nil
+	}
+	r.checkClones(ctx, f)
 	if err := r.gatherClones(ctx, rsg, f); err != nil {
 		return nil, err
 	}
@@ -79,39 +90,36 @@ func (r *Reconciler) gather(ctx context.Context, rsg *v1alpha1.ResourceScalingGr
 	return f, nil
 }
 
+// gatherTargets reads the workloads that the spec names.
 func (r *Reconciler) gatherTargets(ctx context.Context, rsg *v1alpha1.ResourceScalingGroup, f *facts) error {
-	names := map[string]string{}
 	for _, t := range rsg.Spec.TargetResources {
-		ref := t.ResourceRef
-		ns := cmp.Or(ref.Namespace, rsg.Namespace)
-		kind, err := clone.KindOf(ref.APIVersion, ref.Kind)
+		entry := target{name: t.Name, namespace: cmp.Or(t.ResourceRef.Namespace, rsg.Namespace)}
+		ref, err := clone.Resolve(t.ResourceRef)
 		if err != nil {
 			f.block(v1alpha1.ReasonTargetKindUnsupported, "target %q: %v", t.Name, err)
 			continue
 		}
-		if ns != rsg.Namespace && r.CrossNamespace != config.CrossNamespaceTrusted {
+		entry.kind, entry.workload = ref.Kind, ref.Name
+		if entry.namespace != rsg.Namespace && r.CrossNamespace != config.CrossNamespaceTrusted {
 			f.block(v1alpha1.ReasonCrossNamespaceDenied,
-				"target %q is in namespace %s: must be in %s, unless the operator sets crossNamespace: Trusted", t.Name, ns, rsg.Namespace)
+				"target %q is in namespace %s: must be in %s, unless the operator sets crossNamespace: Trusted", t.Name, entry.namespace, rsg.Namespace)
 			continue
 		}
-		if err := f.owner.CheckWorkloadName(kind, ref.Name); err != nil {
-			f.block(v1alpha1.ReasonInvalidName, "target %q: %v", t.Name, err)
+		served, err := r.kinds.ensure(ctx, entry.kind)
+		if err != nil {
+			return err
 		}
-		cloneName := kind.GroupVersionKind.Kind + " " + f.owner.WorkloadName(ref.Name, 1)
-		if other, taken := names[cloneName]; taken {
-			f.block(v1alpha1.ReasonDuplicateClone, "targets %q and %q would both have clones named like %q: rename one of the workloads", other, t.Name, cloneName)
+		if !served {
+			f.block(v1alpha1.ReasonTargetKindNotServed, "target %q: the cluster does not serve kind %s of %s: install its CRD", t.Name, entry.kind.GroupVersionKind.Kind, entry.kind.GroupVersion())
+			continue
 		}
-		names[cloneName] = t.Name
-		entry := target{name: t.Name, namespace: ns, ref: ref, kind: kind}
-		base := kube.NewWorkload(kind.GroupVersionKind)
-		switch err := r.Client.Get(ctx, types.NamespacedName{Namespace: ns, Name: ref.Name}, base); {
+		base := kube.NewWorkload(entry.kind.GroupVersionKind)
+		err = r.Client.Get(ctx, types.NamespacedName{Namespace: entry.namespace, Name: entry.workload}, base)
+		switch {
 		case err == nil:
 			entry.base = base
-			if other := r.otherManager(ctx, base, f.owner); other != "" {
-				f.block(v1alpha1.ReasonNameConflict, "target %q: %s is managed by ResourceScalingGroup %s already", t.Name, kube.Describe(base), other)
-			}
-		case apierrors.IsNotFound(err) || meta.IsNoMatchError(err):
-			f.problem(v1alpha1.ReasonTargetNotFound, "target resource not found: %s %s/%s of target %q", ref.Kind, ns, ref.Name, t.Name)
+		case apierrors.IsNotFound(err):
+			f.problem(v1alpha1.ReasonTargetNotFound, "target resource not found: %s of target %q", entry, t.Name)
 		default:
 			return fmt.Errorf("reading target %q: %w", t.Name, err)
 		}
@@ -120,10 +128,37 @@ func (r *Reconciler) gatherTargets(ctx context.Context, rsg *v1alpha1.ResourceSc
 	return nil
 }
 
+// checkClones looks for what forbids to clone the targets.
+func (r *Reconciler) checkClones(ctx context.Context, f *facts) {
+	names := map[string]string{}
+	for _, t := range f.targets {
+		if err := f.owner.CheckWorkloadName(t.kind, t.workload); err != nil {
+			f.block(v1alpha1.ReasonInvalidName, "target %q: %v", t.name, err)
+		}
+		cloneName := t.kind.GroupVersionKind.Kind + " " + f.owner.WorkloadName(t.workload, 1)
+		if other, taken := names[cloneName]; taken {
+			f.block(v1alpha1.ReasonDuplicateClone, "targets %q and %q would both have clones named like %q: rename one of the workloads", other, t.name, cloneName)
+		}
+		names[cloneName] = t.name
+		if t.base == nil {
+			continue
+		}
+		for _, account := range t.kind.ServiceAccounts(t.base) {
+			if f.owner.Namespace == r.OwnNamespace && strings.HasPrefix(account, ownAccounts) {
+				f.block(v1alpha1.ReasonServiceAccountDenied, "target %q: pods of %s run as ServiceAccount %s, and its clones in namespace %s would have the rights of the manager: use another account",
+					t.name, t, account, r.OwnNamespace)
+			}
+		}
+		if other := r.otherManager(ctx, t, f.owner); other != "" {
+			f.block(v1alpha1.ReasonNameConflict, "target %q: %s is managed by ResourceScalingGroup %s already", t.name, t, other)
+		}
+	}
+}
+
 // otherManager names the living ResourceScalingGroup whose labels a base workload carries, "" where it is this one or
 // none.
-func (r *Reconciler) otherManager(ctx context.Context, base *unstructured.Unstructured, owner clone.Owner) string {
-	labels := base.GetLabels()
+func (r *Reconciler) otherManager(ctx context.Context, t target, owner clone.Owner) string {
+	labels := t.base.GetLabels()
 	key := types.NamespacedName{Namespace: labels[v1alpha1.LabelNamespace], Name: labels[v1alpha1.LabelName]}
 	if key.Name == "" || key.Name == owner.Name && key.Namespace == owner.Namespace {
 		return ""
@@ -132,10 +167,8 @@ func (r *Reconciler) otherManager(ctx context.Context, base *unstructured.Unstru
 	if err := r.Client.Get(ctx, key, &other); err != nil || other.Spec.ScalingStrategy.Type != v1alpha1.GroupReplication {
 		return ""
 	}
-	for _, t := range other.Spec.TargetResources {
-		if t.ResourceRef.Name == base.GetName() && t.ResourceRef.Kind == base.GetKind() && cmp.Or(t.ResourceRef.Namespace, other.Namespace) == base.GetNamespace() {
-			return key.String()
-		}
+	if slices.Contains(targetsOf(&other), targetKey(t.kind.GroupVersionKind.Kind, t.namespace, t.workload)) {
+		return key.String()
 	}
 	return ""
 }
@@ -167,7 +200,7 @@ func (r *Reconciler) gatherClones(ctx context.Context, rsg *v1alpha1.ResourceSca
 				continue
 			}
 			for _, t := range f.targets {
-				if t.kind.GroupVersionKind == gvk && obj.GetName() == f.owner.WorkloadName(t.ref.Name, id) {
+				if t.kind.GroupVersionKind == gvk && obj.GetName() == f.owner.WorkloadName(t.workload, id) {
 					at(id).workloads[t.name] = obj
 				}
 			}
@@ -257,9 +290,9 @@ func (f *facts) members(previous v1alpha1.ResourceScalingGroupStatus) []groups.M
 	}
 	all := make([]groups.Member, 0, len(f.targets))
 	for _, t := range f.targets {
-		m := groups.Member{Target: t.name, Object: fmt.Sprintf("%s %s/%s", t.ref.Kind, t.namespace, t.ref.Name)}
+		m := groups.Member{Target: t.name, Object: t.String()}
 		if t.base != nil {
-			m = member(m, t.base)
+			m = member(m, t.kind, t.base)
 			if text, marked := t.base.GetAnnotations()[v1alpha1.AnnotationBaselineReplicas]; marked {
 				m.Marked = true
 				if n, err := groups.ParseReplicas(text); err == nil {
@@ -274,11 +307,11 @@ func (f *facts) members(previous v1alpha1.ResourceScalingGroupStatus) []groups.M
 	return all
 }
 
-func member(m groups.Member, obj *unstructured.Unstructured) groups.Member {
+func member(m groups.Member, kind clone.Kind, obj *unstructured.Unstructured) groups.Member {
 	m.Exists = true
 	m.Terminating = obj.GetDeletionTimestamp() != nil
 	m.Desired = clone.Replicas(obj)
-	m.Available = clone.Available(obj)
+	m.Available = kind.Available(obj)
 	return m
 }
 
@@ -288,9 +321,9 @@ func (f *facts) observe(base []groups.Member) []groups.Group {
 	for id, c := range f.clones {
 		var members []groups.Member
 		for _, t := range f.targets {
-			m := groups.Member{Target: t.name, Object: t.ref.Kind + " " + f.owner.WorkloadName(t.ref.Name, id)}
+			m := groups.Member{Target: t.name, Object: t.kind.GroupVersionKind.Kind + " " + f.owner.WorkloadName(t.workload, id)}
 			if obj := c.workloads[t.name]; obj != nil {
-				m = member(m, obj)
+				m = member(m, t.kind, obj)
 			}
 			members = append(members, m)
 		}

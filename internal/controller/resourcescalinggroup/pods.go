@@ -4,12 +4,10 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/pd-orchestrator/pd-orchestrator/api/autoscaling/v1alpha1"
@@ -61,11 +59,11 @@ func (r *Reconciler) markPods(ctx context.Context, p *pass) error {
 		if err != nil {
 			return err
 		}
-		for j := range pods {
-			errs = append(errs, r.label(ctx, named(&pods[j]), p.facts.owner.Labels(0)))
+		for j := range pods.All {
+			errs = append(errs, r.label(ctx, named(&pods.All[j]), p.facts.owner.Labels(0)))
 		}
 		if i == 0 {
-			errs = append(errs, r.markScaleUnit(ctx, p, pods, p.counts(0)))
+			errs = append(errs, r.markScaleUnit(ctx, p, pods.Direct, p.counts(0)))
 		}
 	}
 	if len(p.facts.targets) == 0 {
@@ -77,21 +75,13 @@ func (r *Reconciler) markPods(ctx context.Context, p *pass) error {
 		if workload == nil {
 			continue
 		}
-		pods, err := r.podsOf(ctx, workload)
+		pods, err := kube.PodsOf(ctx, r.Client, workload.GetNamespace(), workload.GetUID())
 		if err != nil {
 			return err
 		}
-		errs = append(errs, r.markScaleUnit(ctx, p, pods, p.counts(id)))
+		errs = append(errs, r.markScaleUnit(ctx, p, pods.Direct, p.counts(id)))
 	}
 	return errors.Join(errs...)
-}
-
-func (r *Reconciler) podsOf(ctx context.Context, workload *unstructured.Unstructured) ([]corev1.Pod, error) {
-	pods, err := kube.PodsOf(ctx, r.Client, workload.GetNamespace(), workload.GetUID())
-	if err != nil {
-		return nil, fmt.Errorf("reading the pods of %s: %w", kube.Describe(workload), err)
-	}
-	return pods, nil
 }
 
 // counts reports whether the group is one of those that status.currentReplicas counts.

@@ -7,10 +7,12 @@ import (
 	"maps"
 
 	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -30,8 +32,13 @@ import (
 
 // +kubebuilder:rbac:groups=autoscaling.openfuyao.com,resources=resourcescalinggroups,verbs=get;list;watch
 // +kubebuilder:rbac:groups=autoscaling.openfuyao.com,resources=resourcescalinggroups/status,verbs=update
-// +kubebuilder:rbac:groups=apps,resources=deployments,verbs=get;list;watch;create;delete;patch
-// +kubebuilder:rbac:groups=apps,resources=deployments/scale,verbs=update
+// +kubebuilder:rbac:groups=apps,resources=deployments;statefulsets,verbs=get;list;watch;create;delete;patch
+// +kubebuilder:rbac:groups=apps,resources=deployments/scale;statefulsets/scale,verbs=update
+// +kubebuilder:rbac:groups=leaderworkerset.x-k8s.io,resources=leaderworkersets,verbs=get;list;watch;create;delete;patch
+// +kubebuilder:rbac:groups=leaderworkerset.x-k8s.io,resources=leaderworkersets/scale,verbs=update
+// +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,verbs=get;list;watch
+// +kubebuilder:rbac:groups=autoscaling,resources=horizontalpodautoscalers,verbs=get;list;watch
+// +kubebuilder:rbac:groups="",resources=secrets;serviceaccounts;persistentvolumeclaims,verbs=get
 // +kubebuilder:rbac:groups=apps,resources=replicasets,verbs=get;list;watch
 // +kubebuilder:rbac:groups=apps,resources=controllerrevisions,verbs=get;list;watch;create;patch
 // +kubebuilder:rbac:groups="",resources=services,verbs=get;list;watch;create;delete
@@ -45,6 +52,8 @@ const (
 	indexOwner = "rsg.owner"
 	// indexTarget finds ResourceScalingGroups by a workload they name as a target.
 	indexTarget = "rsg.target"
+	// indexScaler finds HPAs by what they scale.
+	indexScaler = "rsg.scaler"
 	// indexConflict finds ResourceScalingGroups that wait for a name in their namespace to become free.
 	indexConflict = "rsg.conflict"
 )
@@ -62,10 +71,23 @@ func CacheOptions() map[client.Object]cache.ByObject {
 	}
 	selector := labels.NewSelector().Add(*mine)
 	return map[client.Object]cache.ByObject{
-		&corev1.Pod{}:                {Transform: kube.StripPod},
-		&corev1.ConfigMap{}:          {Label: selector},
-		&appsv1.ControllerRevision{}: {Label: selector},
+		&corev1.Pod{}:                            {Transform: kube.StripPod},
+		&autoscalingv2.HorizontalPodAutoscaler{}: {Transform: stripScaler},
+		&corev1.ConfigMap{}:                      {Label: selector},
+		&appsv1.ControllerRevision{}:             {Label: selector},
 	}
+}
+
+// stripScaler is a cache transform that keeps of an HPA whom it scales.
+func stripScaler(obj any) (any, error) {
+	hpa, ok := obj.(*autoscalingv2.HorizontalPodAutoscaler)
+	if !ok {
+		return obj, nil
+	}
+	hpa.ManagedFields, hpa.Annotations = nil, nil
+	hpa.Spec = autoscalingv2.HorizontalPodAutoscalerSpec{ScaleTargetRef: hpa.Spec.ScaleTargetRef}
+	hpa.Status = autoscalingv2.HorizontalPodAutoscalerStatus{}
+	return hpa, nil
 }
 
 // SetupWithManager adds the controller, its indexes and its watches to the manager.
@@ -74,17 +96,13 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) err
 	if err := kube.IndexOwners(ctx, indexer); err != nil {
 		return err
 	}
-	byOwner := func(obj client.Object) []string {
-		if l := obj.GetLabels(); l[v1alpha1.LabelName] != "" {
-			return []string{ownerKey(l[v1alpha1.LabelNamespace], l[v1alpha1.LabelName])}
-		}
-		return nil
-	}
-	indexed := []client.Object{&corev1.Service{}}
+	workloads := []client.Object{}
 	for _, kind := range clone.Kinds() {
-		indexed = append(indexed, kube.NewWorkload(kind.GroupVersionKind))
+		if kind.Builtin {
+			workloads = append(workloads, kube.NewWorkload(kind.GroupVersionKind))
+		}
 	}
-	for _, obj := range indexed {
+	for _, obj := range append([]client.Object{&corev1.Service{}}, workloads...) {
 		if err := indexer.IndexField(ctx, obj, indexOwner, byOwner); err != nil {
 			return fmt.Errorf("indexing by owner: %w", err)
 		}
@@ -95,6 +113,10 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) err
 		}
 	}
 
+	if err := indexer.IndexField(ctx, &autoscalingv2.HorizontalPodAutoscaler{}, indexScaler, scaledBy); err != nil {
+		return fmt.Errorf("indexing HPAs: %w", err)
+	}
+
 	b := ctrl.NewControllerManagedBy(mgr).
 		Named(Component).
 		For(&v1alpha1.ResourceScalingGroup{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
@@ -102,21 +124,37 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) err
 		Owns(&appsv1.ControllerRevision{}).
 		Watches(&corev1.Service{}, handler.EnqueueRequestsFromMapFunc(r.requestsForObject), builder.WithPredicates(serviceChange)).
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.requestsForPod), builder.WithPredicates(podChange)).
+		Watches(&autoscalingv2.HorizontalPodAutoscaler{}, handler.EnqueueRequestsFromMapFunc(r.requestsForScaler), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Watches(newCRD(), handler.EnqueueRequestsFromMapFunc(r.requestsForCRD), builder.WithPredicates(appearance)).
 		WithOptions(controller.Options{MaxConcurrentReconciles: r.Concurrency})
-	for _, kind := range clone.Kinds() {
-		b = b.Watches(kube.NewWorkload(kind.GroupVersionKind), handler.EnqueueRequestsFromMapFunc(r.requestsForObject), builder.WithPredicates(workloadChange))
+	for _, obj := range workloads {
+		b = b.Watches(obj, handler.EnqueueRequestsFromMapFunc(r.requestsForObject), builder.WithPredicates(workloadChange))
 	}
-	if err := b.Complete(r); err != nil {
+	c, err := b.Build(r)
+	if err != nil {
 		return fmt.Errorf("setting up controller %s: %w", Component, err)
+	}
+	r.kinds = &kindWatches{mgr: mgr, controller: c, handler: r.requestsForObject, started: map[schema.GroupKind]bool{}}
+	return nil
+}
+
+func byOwner(obj client.Object) []string {
+	if l := obj.GetLabels(); l[v1alpha1.LabelName] != "" {
+		return []string{ownerKey(l[v1alpha1.LabelNamespace], l[v1alpha1.LabelName])}
 	}
 	return nil
 }
+
+// appearance passes when an object comes or goes, not when it changes.
+var appearance = predicate.Funcs{UpdateFunc: func(event.UpdateEvent) bool { return false }}
 
 func targetsOf(obj client.Object) []string {
 	rsg := obj.(*v1alpha1.ResourceScalingGroup)
 	keys := make([]string, 0, len(rsg.Spec.TargetResources))
 	for _, t := range rsg.Spec.TargetResources {
-		keys = append(keys, targetKey(t.ResourceRef.Kind, cmp.Or(t.ResourceRef.Namespace, rsg.Namespace), t.ResourceRef.Name))
+		if ref, err := clone.Resolve(t.ResourceRef); err == nil {
+			keys = append(keys, targetKey(ref.Kind.GroupVersionKind.Kind, cmp.Or(t.ResourceRef.Namespace, rsg.Namespace), ref.Name))
+		}
 	}
 	return keys
 }
@@ -169,21 +207,41 @@ func (r *Reconciler) requestsForPod(ctx context.Context, obj client.Object) []re
 	if requests := requestsByLabels(obj); requests != nil {
 		return requests
 	}
-	owner, ok := kube.WorkloadOf(ctx, r.Client, obj)
-	if !ok {
-		return nil
+	var requests []reconcile.Request
+	for _, owner := range kube.OwnersOf(ctx, r.Client, obj) {
+		requests = append(requests, r.requestsByIndex(ctx, indexTarget, targetKey(owner.Kind, obj.GetNamespace(), owner.Name))...)
 	}
-	return r.requestsByIndex(ctx, indexTarget, targetKey(owner.Kind, obj.GetNamespace(), owner.Name))
+	return requests
+}
+
+// requestsForScaler maps an HPA to the ResourceScalingGroups that its target is, or is a workload of.
+func (r *Reconciler) requestsForScaler(ctx context.Context, obj client.Object) []reconcile.Request {
+	ref := obj.(*autoscalingv2.HorizontalPodAutoscaler).Spec.ScaleTargetRef
+	if ref.Kind == "ResourceScalingGroup" {
+		return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: obj.GetNamespace(), Name: ref.Name}}}
+	}
+	requests := r.requestsByIndex(ctx, indexTarget, targetKey(ref.Kind, obj.GetNamespace(), ref.Name))
+	for _, kind := range clone.Kinds() {
+		if kind.GroupVersionKind.Kind != ref.Kind || !kind.Builtin {
+			continue
+		}
+		workload := kube.NewWorkload(kind.GroupVersionKind)
+		if err := r.Client.Get(ctx, types.NamespacedName{Namespace: obj.GetNamespace(), Name: ref.Name}, workload); err == nil {
+			requests = append(requests, requestsByLabels(workload)...)
+		}
+	}
+	return requests
 }
 
 // workloadChange passes what decisions read of a workload.
 var workloadChange = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 	before, ok1 := e.ObjectOld.(*unstructured.Unstructured)
 	after, ok2 := e.ObjectNew.(*unstructured.Unstructured)
-	if !ok1 || !ok2 {
+	if !ok1 || !ok2 || metadataChanged(before, after) {
 		return true
 	}
-	return metadataChanged(before, after) || clone.Available(before) != clone.Available(after)
+	kind, err := clone.KindOf(after.GetAPIVersion(), after.GetKind())
+	return err != nil || kind.Available(before) != kind.Available(after)
 }}
 
 var serviceChange = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool { return metadataChanged(e.ObjectOld, e.ObjectNew) }}

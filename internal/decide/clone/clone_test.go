@@ -88,15 +88,23 @@ func deployment(t *testing.T) Kind {
 	return kind
 }
 
+// build returns the group's first workload.
+func build(t *testing.T, s Snapshot, g Group) *unstructured.Unstructured {
+	t.Helper()
+	g.Owner, g.Revision = owner, "rev"
+	_, workloads, err := s.Build(g)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return workloads[0]
+}
+
 func TestCloneOfADeployment(t *testing.T) {
 	kind := deployment(t)
 	original := load(t, base)
 	before := original.DeepCopy()
 	snapshot, _ := TakeSnapshot([]Base{{Name: "prefill", Kind: kind, Workload: original}}, nil)
-	got, err := snapshot.Targets[0].Clone(kind, owner, 2, 5, "llm-0123456789")
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := build(t, snapshot, Group{ID: 2, Kinds: []Kind{kind}, Replicas: []int32{5}})
 	want := load(t, `
 apiVersion: apps/v1
 kind: Deployment
@@ -112,7 +120,7 @@ metadata:
     rsg.io/group-id: "2"
   annotations:
     example.com/contact: serving
-    rsg.io/revision: llm-0123456789
+    rsg.io/revision: rev
 spec:
   replicas: 5
   minReadySeconds: 7
@@ -158,10 +166,7 @@ func TestCloneNeverSharesASelector(t *testing.T) {
 	snapshot, _ := TakeSnapshot([]Base{{Name: "prefill", Kind: kind, Workload: load(t, base)}}, nil)
 	seen := map[string]int32{}
 	for id := int32(1); id < 50; id++ {
-		got, err := snapshot.Targets[0].Clone(kind, owner, id, 1, "r")
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := build(t, snapshot, Group{ID: id, Kinds: []Kind{kind}, Replicas: []int32{1}})
 		selector, _, _ := unstructured.NestedStringMap(got.Object, "spec", "selector", "matchLabels")
 		text, _ := json.Marshal(selector)
 		if other, taken := seen[string(text)]; taken {
@@ -244,7 +249,7 @@ func TestSnapshotOfServices(t *testing.T) {
 			if diff := cmp.Diff(tc.dropped, dropped[tc.service.Name]); diff != "" {
 				t.Errorf("dropped settings (-want +got):\n%s", diff)
 			}
-			got := snapshot.Services[0].Clone(owner, 3, "rev")
+			got := snapshot.Services[0].build(Group{Owner: owner, ID: 3, Revision: "rev"})
 			if want := tc.service.Name + "-prefill-decode-3"; got.Name != want || got.Namespace != "scaling-system" {
 				t.Errorf("clone is %s/%s, want scaling-system/%s", got.Namespace, got.Name, want)
 			}
@@ -354,12 +359,12 @@ func TestIDOf(t *testing.T) {
 }
 
 func TestAvailableIsOfThePresentSpec(t *testing.T) {
-	w := load(t, base)
-	if got := Available(w); got != 3 {
+	w, kind := load(t, base), deployment(t)
+	if got := kind.Available(w); got != 3 {
 		t.Errorf("available %d, want 3", got)
 	}
 	w.SetGeneration(5)
-	if got := Available(w); got != 0 {
+	if got := kind.Available(w); got != 0 {
 		t.Errorf("available %d of a spec that was not seen yet, want 0", got)
 	}
 }

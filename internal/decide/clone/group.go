@@ -75,7 +75,11 @@ func (o Owner) CheckWorkloadName(kind Kind, original string) error {
 		return fmt.Errorf("clones of %s %q would be named like %q, which is %d characters: must be at most %d; shorten groupName %q or rename the workload",
 			kind.GroupVersionKind.Kind, original, name, len(name), kind.MaxNameLength, o.GroupName)
 	}
-	if msgs := validation.IsDNS1123Subdomain(name); len(msgs) > 0 {
+	check := validation.IsDNS1123Subdomain
+	if kind.serviceLike {
+		check = validation.IsDNS1035Label
+	}
+	if msgs := check(name); len(msgs) > 0 {
 		return fmt.Errorf("clones of %s %q would be named like %q, which is not legal: %s; change groupName %q",
 			kind.GroupVersionKind.Kind, original, name, strings.Join(msgs, "; "), o.GroupName)
 	}

@@ -24,6 +24,15 @@ type Kind struct {
 	// accepts: a StatefulSet's name becomes part of a label value.
 	MaxNameLength int
 
+	// Builtin is true for a kind that every API server serves.
+	Builtin bool
+
+	// resource is the plural name of the kind.
+	resource string
+
+	// serviceLike is true where the name becomes that of a Service, which must begin with a letter.
+	serviceLike bool
+
 	// specFields are the fields of spec that a copy keeps, replicas aside.
 	specFields []string
 
@@ -32,22 +41,74 @@ type Kind struct {
 
 	// selector is the path of the label selector, nil where the kind has none.
 	selector []string
+
+	// service is the path of the name of the Service that gives the pods their names, nil where the kind has none.
+	service []string
+
+	// claims is the path of the volume claim templates, nil where the kind has none.
+	claims []string
+
+	// available is the field of status that counts the replicas which serve.
+	available string
+
+	// observes is true where status says which generation of the spec it is of.
+	observes bool
 }
 
 var kinds = []Kind{
 	{
 		GroupVersionKind: schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "Deployment"},
+		resource:         "deployments",
 		MaxNameLength:    253,
+		Builtin:          true,
 		specFields:       []string{"selector", "template", "strategy", "minReadySeconds", "progressDeadlineSeconds", "revisionHistoryLimit"},
 		templates:        [][]string{{"spec", "template"}},
 		selector:         []string{"spec", "selector"},
+		available:        "availableReplicas",
+		observes:         true,
+	},
+	{
+		GroupVersionKind: schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "StatefulSet"},
+		resource:         "statefulsets",
+		// The label controller-revision-hash holds the name, a dash and up to ten characters.
+		MaxNameLength: 52,
+		Builtin:       true,
+		specFields: []string{"selector", "template", "serviceName", "updateStrategy", "podManagementPolicy", "minReadySeconds", "revisionHistoryLimit",
+			"volumeClaimTemplates", "persistentVolumeClaimRetentionPolicy", "ordinals"},
+		templates: [][]string{{"spec", "template"}},
+		selector:  []string{"spec", "selector"},
+		service:   []string{"spec", "serviceName"},
+		claims:    []string{"spec", "volumeClaimTemplates"},
+		available: "availableReplicas",
+		observes:  true,
+	},
+	{
+		GroupVersionKind: schema.GroupVersionKind{Group: "leaderworkerset.x-k8s.io", Version: "v1", Kind: "LeaderWorkerSet"},
+		resource:         "leaderworkersets",
+		// Its workers are StatefulSets named after it with a dash and the index of their leader.
+		MaxNameLength: 52 - len("-9999"),
+		serviceLike:   true,
+		specFields:    []string{"leaderWorkerTemplate", "rolloutStrategy", "startupPolicy", "networkConfig"},
+		templates:     [][]string{{"spec", "leaderWorkerTemplate", "leaderTemplate"}, {"spec", "leaderWorkerTemplate", "workerTemplate"}},
+		available:     "readyReplicas",
 	},
 }
+
+// GroupKind returns the group and kind without the version.
+func (k Kind) GroupKind() schema.GroupKind { return k.GroupVersionKind.GroupKind() }
+
+// GroupResource returns the group and the plural name that the API server knows the kind by.
+func (k Kind) GroupResource() schema.GroupResource {
+	return schema.GroupResource{Group: k.Group, Resource: k.resource}
+}
+
+// CRDName returns the name of the CustomResourceDefinition of a kind that is not built in.
+func (k Kind) CRDName() string { return k.GroupResource().String() }
 
 // Kinds returns the kinds that can be copied.
 func Kinds() []Kind { return slices.Clone(kinds) }
 
-// KindOf returns the description of a kind, found by group and kind whatever the version. The error names the kinds
+// KindOf returns the description of a kind, found by group and kind whatever the version and the case. The error names the kinds
 // that there are.
 func KindOf(apiVersion, kind string) (Kind, error) {
 	gv, err := schema.ParseGroupVersion(apiVersion)
@@ -55,14 +116,15 @@ func KindOf(apiVersion, kind string) (Kind, error) {
 		return Kind{}, fmt.Errorf("apiVersion %q is not of the form group/version", apiVersion)
 	}
 	for _, k := range kinds {
-		if k.Group == gv.Group && k.GroupVersionKind.Kind == kind {
+		if k.Group == gv.Group && strings.EqualFold(k.GroupVersionKind.Kind, kind) {
 			return k, nil
 		}
 	}
-	known := make([]string, len(kinds))
+	known := make([]string, len(kinds), len(kinds)+1)
 	for i, k := range kinds {
 		known[i] = k.GroupVersion().String() + " " + k.GroupVersionKind.Kind
 	}
+	known = append(known, "a role of a "+roleBasedGroup.String())
 	return Kind{}, fmt.Errorf("%s %s cannot be replicated: must be one of %s", apiVersion, kind, strings.Join(known, ", "))
 }
 
@@ -77,12 +139,14 @@ func Replicas(workload *unstructured.Unstructured) int32 {
 
 // Available returns how many replicas the workload reports as available for its present spec. While its controller
 // has not yet seen the spec the answer is 0, since the report is of an earlier one.
-func Available(workload *unstructured.Unstructured) int32 {
-	observed, _, err := unstructured.NestedInt64(workload.Object, "status", "observedGeneration")
-	if err != nil || observed < workload.GetGeneration() {
-		return 0
+func (k Kind) Available(workload *unstructured.Unstructured) int32 {
+	if k.observes {
+		observed, _, err := unstructured.NestedInt64(workload.Object, "status", "observedGeneration")
+		if err != nil || observed < workload.GetGeneration() {
+			return 0
+		}
 	}
-	n, _, err := unstructured.NestedInt64(workload.Object, "status", "availableReplicas")
+	n, _, err := unstructured.NestedInt64(workload.Object, "status", k.available)
 	if err != nil {
 		return 0
 	}

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -13,6 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/pd-orchestrator/pd-orchestrator/api/autoscaling/v1alpha1"
 )
 
 // Snapshot is what clones are made from: the targets and the Services that select their pods, as they were when it was
@@ -34,8 +37,9 @@ type TargetSnapshot struct {
 
 // ServiceSnapshot is the reduced form of one Service.
 type ServiceSnapshot struct {
-	// Name of the original.
-	Name string `json:"name"`
+	// Name and Namespace of the original.
+	Name      string `json:"name"`
+	Namespace string `json:"namespace"`
 	// Labels and Annotations that a clone keeps.
 	Labels      map[string]string `json:"labels,omitempty"`
 	Annotations map[string]string `json:"annotations,omitempty"`
@@ -188,27 +192,74 @@ func reduceService(svc *corev1.Service) (ServiceSnapshot, []string) {
 	}
 	return ServiceSnapshot{
 		Name:        svc.Name,
+		Namespace:   svc.Namespace,
 		Labels:      keptLabels(svc.Labels),
 		Annotations: keptAnnotations(svc.Annotations),
 		Spec:        *spec.DeepCopy(),
 	}, dropped
 }
 
-// Clone builds the copy of a target for a group. A missing part of the snapshot is an error, since a clone without
-// a selector of its own would claim the original's pods.
-func (t TargetSnapshot) Clone(kind Kind, owner Owner, id, replicas int32, revision string) (*unstructured.Unstructured, error) {
+// Group says which group to build from a snapshot.
+type Group struct {
+	// Owner of the group.
+	Owner Owner
+	// ID of the group, from 1.
+	ID int32
+	// Kinds and Replicas of the targets, in the order of the snapshot.
+	Kinds    []Kind
+	Replicas []int32
+	// Revision is the name of the snapshot.
+	Revision string
+	// RewriteServiceReferences makes hosts in environment values and arguments name the group's own Services.
+	RewriteServiceReferences bool
+}
+
+// Build makes the objects of a group: the Services that it has to itself, then its workloads. A missing part of the
+// snapshot is an error, since a copy without a selector of its own would claim the original's pods.
+func (s Snapshot) Build(g Group) ([]*corev1.Service, []*unstructured.Unstructured, error) {
+	services := make([]*corev1.Service, len(s.Services))
+	var hosts []host
+	for i, svc := range s.Services {
+		services[i] = svc.build(g)
+		hosts = append(hosts, host{name: svc.Name, namespace: svc.Namespace, newName: services[i].Name, newNamespace: g.Owner.Namespace})
+	}
+	workloads := make([]*unstructured.Unstructured, len(s.Targets))
+	for i, t := range s.Targets {
+		w, err := t.build(g, g.Kinds[i], g.Replicas[i], hosts)
+		if err != nil {
+			return nil, nil, fmt.Errorf("building the copy of target %q: %w", t.Name, err)
+		}
+		workloads[i] = w
+	}
+	return services, workloads, nil
+}
+
+func (t TargetSnapshot) build(g Group, kind Kind, replicas int32, hosts []host) (*unstructured.Unstructured, error) {
 	out := t.Workload.DeepCopy()
-	out.SetNamespace(owner.Namespace)
-	out.SetName(owner.WorkloadName(t.Workload.GetName(), id))
-	out.SetLabels(merged(out.GetLabels(), owner.Labels(id)))
-	out.SetAnnotations(merged(out.GetAnnotations(), map[string]string{annotationRevision: revision}))
+	out.SetNamespace(g.Owner.Namespace)
+	out.SetName(g.Owner.WorkloadName(t.Workload.GetName(), g.ID))
+	out.SetLabels(merged(out.GetLabels(), g.Owner.Labels(g.ID)))
+	out.SetAnnotations(merged(out.GetAnnotations(), map[string]string{v1alpha1.AnnotationRevision: g.Revision}))
 	if err := unstructured.SetNestedField(out.Object, int64(replicas), "spec", "replicas"); err != nil {
-		return nil, fmt.Errorf("setting replicas of the clone of %q: %w", t.Name, err)
+		return nil, fmt.Errorf("setting replicas: %w", err)
 	}
 	if kind.selector != nil {
-		if err := addStrings(out.Object, owner.selectorLabels(id), append(slices.Clone(kind.selector), "matchLabels")...); err != nil {
-			return nil, fmt.Errorf("setting the selector of the clone of %q: %w", t.Name, err)
+		if err := addStrings(out.Object, g.Owner.selectorLabels(g.ID), append(slices.Clone(kind.selector), "matchLabels")...); err != nil {
+			return nil, fmt.Errorf("setting the selector: %w", err)
 		}
+	}
+	if kind.service != nil {
+		name, _, _ := unstructured.NestedString(out.Object, kind.service...)
+		for _, h := range hosts {
+			if name == h.name {
+				if err := unstructured.SetNestedField(out.Object, h.newName, kind.service...); err != nil {
+					return nil, fmt.Errorf("naming the Service: %w", err)
+				}
+			}
+		}
+	}
+	if !g.RewriteServiceReferences {
+		hosts = nil
 	}
 	found := false
 	for _, path := range kind.templates {
@@ -216,31 +267,30 @@ func (t TargetSnapshot) Clone(kind Kind, owner Owner, id, replicas int32, revisi
 			continue
 		}
 		found = true
-		if err := addStrings(out.Object, owner.Labels(id), append(slices.Clone(path), "metadata", "labels")...); err != nil {
-			return nil, fmt.Errorf("labelling the pods of the clone of %q: %w", t.Name, err)
+		if err := addStrings(out.Object, g.Owner.Labels(g.ID), append(slices.Clone(path), "metadata", "labels")...); err != nil {
+			return nil, fmt.Errorf("labelling the pods: %w", err)
 		}
-		if err := addEnv(out.Object, owner, id, append(slices.Clone(path), "spec")...); err != nil {
-			return nil, fmt.Errorf("setting the environment of the clone of %q: %w", t.Name, err)
+		if err := wire(out.Object, g.Owner, g.ID, hosts, append(slices.Clone(path), "spec")...); err != nil {
+			return nil, fmt.Errorf("setting the environment: %w", err)
 		}
 	}
 	if !found {
-		return nil, fmt.Errorf("target %q has no pod template in the snapshot", t.Name)
+		return nil, errors.New("the snapshot has no pod template")
 	}
 	return out, nil
 }
 
-// Clone builds the copy of a Service for a group.
-func (s ServiceSnapshot) Clone(owner Owner, id int32, revision string) *corev1.Service {
+func (s ServiceSnapshot) build(g Group) *corev1.Service {
 	svc := &corev1.Service{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Service"},
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace:   owner.Namespace,
-			Name:        owner.ServiceName(s.Name, id),
-			Labels:      merged(s.Labels, owner.Labels(id)),
-			Annotations: merged(s.Annotations, map[string]string{annotationRevision: revision}),
+			Namespace:   g.Owner.Namespace,
+			Name:        g.Owner.ServiceName(s.Name, g.ID),
+			Labels:      merged(s.Labels, g.Owner.Labels(g.ID)),
+			Annotations: merged(s.Annotations, map[string]string{v1alpha1.AnnotationRevision: g.Revision}),
 		},
 		Spec: *s.Spec.DeepCopy(),
 	}
-	svc.Spec.Selector = merged(svc.Spec.Selector, owner.selectorLabels(id))
+	svc.Spec.Selector = merged(svc.Spec.Selector, g.Owner.selectorLabels(g.ID))
 	return svc
 }

@@ -30,6 +30,8 @@ type Scope struct {
 	RSGLabel string
 	// RSG is the name of the ResourceScalingGroup.
 	RSG string
+	// ReplicaLabels tell the members of a pair of Prometheus servers apart; their series are counted once.
+	ReplicaLabels []string
 }
 
 // Query is what to ask Prometheus for one ranking.
@@ -61,6 +63,9 @@ func BuildQuery(metric v1alpha1.ScaleDownMetric, scope Scope) (Query, error) {
 		}
 	} else if aggregator == "" {
 		aggregator = v1alpha1.AggregatorAvg
+	}
+	if len(scope.ReplicaLabels) > 0 {
+		value = fmt.Sprintf("max without (%s) (%s)", strings.Join(scope.ReplicaLabels, ", "), value)
 	}
 	q := Query{Value: fmt.Sprintf("%s by (%s) (%s)", aggregator, GroupIDLabel, value)}
 	if _, err := p.ParseExpr(q.Value); err != nil {

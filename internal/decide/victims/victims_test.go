@@ -180,6 +180,10 @@ func TestBuildQuery(t *testing.T) {
 			metric: v1alpha1.ScaleDownMetric{Expr: `a{namespace="other"}`}, scope: scope,
 			value: `avg by (group_id) (a{namespace="other",rsg_name="llm"})`, age: `min by (group_id) (timestamp(a{namespace="other",rsg_name="llm"}))`,
 		},
+		"the series of a pair of servers count once": {
+			metric: v1alpha1.ScaleDownMetric{Expr: "c", Type: v1alpha1.MetricCounter, Window: "1m"}, scope: Scope{ReplicaLabels: []string{"replica", "prometheus"}},
+			value: `sum by (group_id) (max without (replica, prometheus) (rate(c[1m])))`, age: `min by (group_id) (timestamp(c))`,
+		},
 		"no PromQL":                            {metric: v1alpha1.ScaleDownMetric{Expr: "a{"}, err: `scaleDown.metric.expr "a{"`},
 		"an injected closing bracket":          {metric: v1alpha1.ScaleDownMetric{Expr: "a) or (b"}, err: "no PromQL"},
 		"a counter of an expression":           {metric: v1alpha1.ScaleDownMetric{Expr: "a + b", Type: v1alpha1.MetricCounter, Window: "5m"}, err: "no PromQL"},

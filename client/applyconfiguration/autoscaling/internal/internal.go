@@ -331,9 +331,15 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: baselineReplicas
       type:
         scalar: numeric
+    - name: desiredReplicas
+      type:
+        scalar: numeric
     - name: name
       type:
         scalar: string
+    - name: readyReplicas
+      type:
+        scalar: numeric
     - name: snapshotDrift
       type:
         scalar: boolean

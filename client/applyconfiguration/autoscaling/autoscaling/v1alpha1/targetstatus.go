@@ -11,6 +11,10 @@ type TargetStatusApplyConfiguration struct {
 	Name *string `json:"name,omitempty"`
 	// baselineReplicas is the count that new clones and a recovered group 0 get, from the replica ConfigMap.
 	BaselineReplicas *int32 `json:"baselineReplicas,omitempty"`
+	// desiredReplicas is what InplaceScaling last wanted the target to have.
+	DesiredReplicas *int32 `json:"desiredReplicas,omitempty"`
+	// readyReplicas is, with InplaceScaling, the number of the target's available replicas.
+	ReadyReplicas *int32 `json:"readyReplicas,omitempty"`
 	// snapshotDrift is true when the base workload differs from the snapshot that clones are made from. Delete the
 	// ControllerRevision and the replica ConfigMap to take a new one.
 	SnapshotDrift *bool `json:"snapshotDrift,omitempty"`
@@ -35,6 +39,22 @@ func (b *TargetStatusApplyConfiguration) WithName(value string) *TargetStatusApp
 // If called multiple times, the BaselineReplicas field is set to the value of the last call.
 func (b *TargetStatusApplyConfiguration) WithBaselineReplicas(value int32) *TargetStatusApplyConfiguration {
 	b.BaselineReplicas = &value
+	return b
+}
+
+// WithDesiredReplicas sets the DesiredReplicas field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the DesiredReplicas field is set to the value of the last call.
+func (b *TargetStatusApplyConfiguration) WithDesiredReplicas(value int32) *TargetStatusApplyConfiguration {
+	b.DesiredReplicas = &value
+	return b
+}
+
+// WithReadyReplicas sets the ReadyReplicas field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the ReadyReplicas field is set to the value of the last call.
+func (b *TargetStatusApplyConfiguration) WithReadyReplicas(value int32) *TargetStatusApplyConfiguration {
+	b.ReadyReplicas = &value
 	return b
 }
 

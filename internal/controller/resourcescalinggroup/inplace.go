@@ -1,0 +1,127 @@
+package resourcescalinggroup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/pd-orchestrator/pd-orchestrator/api/autoscaling/v1alpha1"
+	"github.com/pd-orchestrator/pd-orchestrator/internal/decide/clone"
+	"github.com/pd-orchestrator/pd-orchestrator/internal/decide/ratio"
+	"github.com/pd-orchestrator/pd-orchestrator/internal/desired"
+	"github.com/pd-orchestrator/pd-orchestrator/internal/kube"
+)
+
+// follow makes a pass of InplaceScaling: it brings the leader and the followers to their counts. One that cannot be
+// scaled does not stop the others.
+func (r *Reconciler) follow(ctx context.Context, p *pass) error {
+	p.inplace = &desired.InplaceObservation{}
+	config := p.rsg.Spec.ScalingStrategy.LeaderFollowerConfig
+	if config == nil {
+		p.problem(v1alpha1.ReasonInvalidSpec, "spec.scalingStrategy.leaderFollowerConfig must be set")
+		return r.finish(ctx, p, nil)
+	}
+	p.checkFollowers(config)
+	live := map[string]*int32{}
+	for _, t := range p.facts.targets {
+		if t.base != nil {
+			n := clone.Replicas(t.base)
+			live[t.name] = &n
+		}
+	}
+	plan := ratio.Make(*config, live)
+	for _, text := range plan.Problems {
+		p.problem(v1alpha1.ReasonInvalidSpec, "%s", text)
+	}
+
+	var errs []error
+	for _, t := range p.facts.targets {
+		o := desired.InplaceTarget{Name: t.name}
+		want, set := plan.Desired[t.name]
+		if set {
+			o.Desired = &want
+		}
+		if t.base != nil {
+			o.Replicas, o.Available = clone.Replicas(t.base), t.kind.Available(t.base)
+			if set {
+				errs = append(errs, r.setCount(ctx, p, t, *config, plan, want))
+			}
+		}
+		p.inplace.Targets = append(p.inplace.Targets, o)
+	}
+	return r.finish(ctx, p, errors.Join(errs...))
+}
+
+// checkFollowers looks for what admission refuses, since the spec may have been written while it was away.
+func (p *pass) checkFollowers(config *v1alpha1.LeaderFollowerConfig) {
+	names := make([]string, len(p.rsg.Spec.TargetResources))
+	for i, t := range p.rsg.Spec.TargetResources {
+		names[i] = t.Name
+		if t.ResourceRef.Subresource != nil {
+			p.facts.block(v1alpha1.ReasonTargetKindUnsupported,
+				"target %q: InplaceScaling does not scale the role of a RoleBasedGroup, whose own controller would set its count back: name the workload itself", t.Name)
+		}
+	}
+	known := func(field, name string) {
+		if !slices.Contains(names, name) {
+			p.facts.block(v1alpha1.ReasonInvalidSpec, "%s is %q: must be the name of an entry of targetResources", field, name)
+		}
+	}
+	known("leader.resourceName", config.Leader.ResourceName)
+	for _, f := range config.Follower {
+		known("follower resource not found: follower[].resourceName", f.ResourceName)
+		if f.ResourceName == config.Leader.ResourceName {
+			p.facts.block(v1alpha1.ReasonInvalidSpec, "follower[].resourceName is %q: must be another target than the leader", f.ResourceName)
+		}
+	}
+	p.status.Problems = p.facts.problems
+}
+
+// setCount writes the count of one target, unless somebody else scales it.
+func (r *Reconciler) setCount(ctx context.Context, p *pass, t target, config v1alpha1.LeaderFollowerConfig, plan ratio.Plan, want int32) error {
+	others, err := r.scalersOf(ctx, t.namespace, t.kind.GroupVersionKind.Kind, t.workload)
+	if err != nil {
+		return err
+	}
+	if len(others) > 0 {
+		p.inplace.Conflicts = append(p.inplace.Conflicts, fmt.Sprintf("%s of target %q is scaled by %s", t, t.name, others[0]))
+		return nil
+	}
+	had := clone.Replicas(t.base)
+	if had == want || p.facts.blocked || desired.Paused(p.rsg) {
+		return nil
+	}
+	if err := kube.Scale(ctx, r.Client, t.base, want); err != nil {
+		if apierrors.IsConflict(err) {
+			return err
+		}
+		return fmt.Errorf("patch follower replicas failed: target %q: %w", t.name, err)
+	}
+	log.FromContext(ctx).Info("Set replicas", "target", t.name, "object", t.String(), "from", had, "to", want)
+	switch {
+	case t.name != config.Leader.ResourceName:
+		p.event(v1alpha1.EventReplicasSet, "FollowLeader", "%s goes from %d to %d replicas: leader %q has %d", t, had, want, config.Leader.ResourceName, *plan.Leader)
+	case p.wasSettledAt(t.name, want):
+		p.warn(v1alpha1.EventLeaderReset, "SetLeader", "%s was changed to %d replicas and is set back to %d: to change it, set spec.scalingStrategy.leaderFollowerConfig.leader.replicas, or remove that field to follow the live count", t, had, want)
+	default:
+		p.event(v1alpha1.EventReplicasSet, "SetLeader", "%s goes from %d to %d replicas, as leader.replicas says", t, had, want)
+	}
+	return nil
+}
+
+// wasSettledAt reports whether an earlier pass over this spec already wanted the count.
+func (p *pass) wasSettledAt(target string, count int32) bool {
+	if p.rsg.Status.ObservedGeneration != p.rsg.Generation {
+		return false
+	}
+	for _, t := range p.rsg.Status.Targets {
+		if t.Name == target {
+			return t.DesiredReplicas != nil && *t.DesiredReplicas == count
+		}
+	}
+	return false
+}
