@@ -39,12 +39,12 @@ $(GOLANGCI_LINT): tools/lint/go.mod tools/lint/go.sum
 lint: $(GOLANGCI_LINT) ## Lint all modules, the API types with kube-api-linter
 	@for module in $(GO_MODULES); do \
 		echo "lint: $$module"; \
-		(cd $$module && $(CURDIR)/$(GOLANGCI_LINT) run --config $(CURDIR)/.golangci.yaml ./...) || exit 1; \
+		(cd $$module && $(CURDIR)/$(GOLANGCI_LINT) run --allow-parallel-runners --config $(CURDIR)/.golangci.yaml ./...) || exit 1; \
 	done
 
 .PHONY: lint-api
 lint-api: $(GOLANGCI_LINT) ## Lint the API types only
-	@$(GOLANGCI_LINT) run ./api/...
+	@$(GOLANGCI_LINT) run --allow-parallel-runners ./api/...
 
 .PHONY: vet
 vet: ## Run go vet on all modules
