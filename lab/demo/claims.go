@@ -190,17 +190,27 @@ func (v *view) notServing(namespace, service string, pods []string) string {
 	return ""
 }
 
-// measured says that Prometheus scrapes every pod of these groups under the id of its group.
+// measured says that Prometheus has the metric of exactly the pods of these groups, under the id of their group.
 func measured(ids ...int32) claim {
 	return claim{
-		text: fmt.Sprintf("Prometheus has vllm:num_requests_running of each pod of %s", groupsText(ids)),
+		text: fmt.Sprintf("Prometheus has %s of exactly the pods of %s", metric, groupsText(ids)),
 		missing: func(v *view) string {
 			if v.noMetrics != nil {
 				return v.noMetrics.Error()
 			}
+			left := maps.Clone(v.scraped)
 			for _, id := range ids {
-				if want := int(baseline[prefill] + baseline[decode]); v.series[id] != want {
-					return fmt.Sprintf("Prometheus has %d series of group %s, not %d", v.series[id], idText(id), want)
+				for _, pod := range v.group(id).pods {
+					name := podName{pod.Namespace, pod.Name}
+					if got, known := v.scraped[name]; !known || got != id {
+						return fmt.Sprintf("Prometheus does not have pod %s in group %s yet", pod.Name, idText(id))
+					}
+					delete(left, name)
+				}
+			}
+			for name, id := range left {
+				if slices.Contains(ids, id) {
+					return fmt.Sprintf("Prometheus still has pod %s, which is gone", name.name)
 				}
 			}
 			return ""
@@ -315,13 +325,13 @@ func ranked(ids ...int32) claim {
 			if v.noMetrics != nil {
 				return v.noMetrics.Error()
 			}
-			before := 0.0
+			before := -clearStep
 			for _, id := range ids {
 				value, known := v.values[id]
 				if !known {
 					return fmt.Sprintf("Prometheus has no value of group %d", id)
 				}
-				if value < before+clearStep {
+				if value < before+clearStep || value == 0 {
 					return fmt.Sprintf("Prometheus has %s", valuesText(v.values))
 				}
 				before = value
@@ -332,7 +342,7 @@ func ranked(ids ...int32) claim {
 }
 
 // clearStep is the difference between two groups' values that no scrape at an odd moment turns around.
-const clearStep = 0.9
+const clearStep = 2.0
 
 func valuesText(values map[int32]float64) string {
 	words := make([]string, 0, len(values))

@@ -44,7 +44,6 @@ const (
 const (
 	selection      = metric + `{namespace=~"` + userNamespace + "|" + scalingNamespace + `"}`
 	averageByGroup = "avg by (rsg_name, group_id) (" + selection + ")"
-	seriesByGroup  = "count by (rsg_name, group_id) (" + selection + ")"
 )
 
 // rankingQuery is what ranks the groups: the aggregation that scaleDown.metric asks for.

@@ -15,6 +15,7 @@ import (
 	eventsv1 "k8s.io/api/events/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
@@ -40,14 +41,16 @@ type scalingGroup struct {
 	Status struct {
 		Conditions         []metav1.Condition `json:"conditions"`
 		ObservedGeneration int64              `json:"observedGeneration"`
-		CurrentReplicas    *int32             `json:"currentReplicas"`
 		Revision           string             `json:"revision"`
-		Groups             []struct {
-			ID    int32  `json:"id"`
-			Phase string `json:"phase"`
-		} `json:"groups"`
-		LastScaleDown *scaleDown `json:"lastScaleDown"`
+		Groups             []groupPhase       `json:"groups"`
+		LastScaleDown      *scaleDown         `json:"lastScaleDown"`
 	} `json:"status"`
+}
+
+// groupPhase is where a group stands.
+type groupPhase struct {
+	ID    int32  `json:"id"`
+	Phase string `json:"phase"`
 }
 
 // scaleDown is the record of a choice of groups to remove.
@@ -77,12 +80,15 @@ type view struct {
 	config    *corev1.ConfigMap
 	revisions []appsv1.ControllerRevision
 	events    []eventsv1.Event
-	// values are Prometheus' averages by group, pods the number of series behind them.
-	values map[int32]float64
-	series map[int32]int
+	// values are Prometheus' averages by group, scraped the pods behind them with the id that Prometheus has for each.
+	values  map[int32]float64
+	scraped map[podName]int32
 	// noMetrics is why Prometheus did not answer.
 	noMetrics error
 }
+
+// podName names a pod.
+type podName struct{ namespace, name string }
 
 // group is all that belongs to one group. targets are by component.
 type group struct {
@@ -173,20 +179,20 @@ func (p *player) lookAtMetrics(ctx context.Context, v *view) {
 		v.noMetrics = err
 		return
 	}
-	counts, err := p.prometheus.vector(ctx, seriesByGroup, time.Time{})
+	series, err := p.prometheus.vector(ctx, selection, time.Time{})
 	if err != nil {
 		v.noMetrics = err
 		return
 	}
-	v.values, v.series = map[int32]float64{}, map[int32]int{}
+	v.values, v.scraped = map[int32]float64{}, map[podName]int32{}
 	for _, s := range averages {
 		if id, known := groupID(s.labels["rsg_name"], s.labels["group_id"]); known {
 			v.values[id] = s.value
 		}
 	}
-	for _, s := range counts {
+	for _, s := range series {
 		if id, known := groupID(s.labels["rsg_name"], s.labels["group_id"]); known {
-			v.series[id] = int(s.value)
+			v.scraped[podName{s.labels["namespace"], s.labels["pod"]}] = id
 		}
 	}
 }
@@ -219,8 +225,8 @@ func groupID(name, text string) (id int32, known bool) {
 // groups returns all groups of which anything exists, by id.
 func (v *view) groups() []group {
 	byID := map[int32]*group{}
-	of := func(labels map[string]string) *group {
-		id, known := groupID(labels[labelName], labels[labelGroupID])
+	of := func(marks map[string]string) *group {
+		id, known := groupID(marks[labelName], marks[labelGroupID])
 		if !known {
 			// Objects of somebody else would be an error of the product: they show as a row that no claim expects.
 			id = unmanaged
@@ -235,7 +241,7 @@ func (v *view) groups() []group {
 		of(d.Labels).targets[d.Labels[labelComponent]] = d
 	}
 	for _, service := range v.services {
-		g := of(service.Labels)
+		g := of(v.labelsFor(service))
 		g.services = append(g.services, service)
 	}
 	for _, pod := range v.pods {
@@ -247,6 +253,22 @@ func (v *view) groups() []group {
 		groups = append(groups, *byID[id])
 	}
 	return groups
+}
+
+// labelsFor returns the labels that say which group a Service is of: its own, or where it has none those of a workload
+// that it selects. The Services of group 0 are the user's.
+func (v *view) labelsFor(service corev1.Service) map[string]string {
+	if _, marked := service.Labels[labelName]; marked || len(service.Spec.Selector) == 0 {
+		return service.Labels
+	}
+	selector := labels.SelectorFromSet(service.Spec.Selector)
+	for i := range v.deployments {
+		d := &v.deployments[i]
+		if d.Namespace == service.Namespace && selector.Matches(labels.Set(d.Spec.Template.Labels)) {
+			return d.Labels
+		}
+	}
+	return service.Labels
 }
 
 // group returns one group; without anything of it the group is empty.

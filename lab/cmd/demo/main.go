@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/term"
+
 	"github.com/pd-orchestrator/pd-orchestrator/lab/demo"
 )
 
@@ -88,7 +90,7 @@ func run(args []string) int {
 	screen := &demo.Screen{Out: os.Stdout, Colour: isTerminal(os.Stdout) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"}
 	if err := perform(ctx, screen, s); err != nil {
 		if ctx.Err() != nil {
-			fmt.Fprintln(os.Stderr, "demo: interrupted; everything is stopped and removed")
+			fmt.Fprintf(os.Stderr, "demo: interrupted: %v\n", err)
 			return exitInterrupted
 		}
 		fmt.Fprintf(os.Stderr, "demo: %v\n", err)
@@ -99,20 +101,13 @@ func run(args []string) int {
 
 // perform starts a lab, plays the story, and stops the lab unless it is to be
 // kept.
-func perform(ctx context.Context, screen *demo.Screen, s settings) (err error) {
+func perform(ctx context.Context, screen *demo.Screen, s settings) error {
 	started := time.Now()
 	screen.Heading("A lab of its own: control plane, simulated nodes, Prometheus, simulator; CRDs and manager of PD-Orchestrator")
 	stage, err := startStage(ctx, s)
 	if err != nil {
 		return err
 	}
-	kept := false
-	defer func() {
-		if !kept {
-			screen.Heading("Stopping the lab")
-			err = errors.Join(err, stage.Close())
-		}
-	}()
 	took := []demo.Took{{Step: "start of the lab", Time: time.Since(started)}}
 	screen.Say("To look from another terminal: export KUBECONFIG=%s PROMETHEUS_URL=%s SIMULATOR_URL=%s",
 		stage.Kubeconfig(), stage.PrometheusURL(), stage.SimulatorURL())
@@ -125,15 +120,26 @@ func perform(ctx context.Context, screen *demo.Screen, s settings) (err error) {
 	took = append(took, steps...)
 	// What is kept after a failure shows what is wrong; an interrupt means that
 	// nobody wants it.
-	kept = s.keep && ctx.Err() == nil
+	kept := s.keep && ctx.Err() == nil
+	if !kept {
+		screen.Heading("The lab is stopped")
+		stopping := time.Now()
+		closeErr := stage.Close()
+		if closeErr == nil {
+			screen.Say("Nothing is left running.")
+		}
+		err = errors.Join(err, closeErr)
+		took = append(took, demo.Took{Step: "stop of the lab", Time: time.Since(stopping)})
+	}
 	if err == nil {
 		screen.Heading("Every step did what it promised")
 		screen.Times(append(took, demo.Took{Step: "total", Time: time.Since(started)}))
 	}
 	if kept {
-		screen.Say("\nEverything is left running. Point a shell to it by:")
+		screen.Heading("Everything is left running")
+		screen.Say("Point a shell to it by:")
 		screen.Line(stage.Exports())
-		screen.Say("Stop it by (or by `make lab-down` in that shell):")
+		screen.Say("Stop it by `make lab-down` in that shell, or anywhere by:")
 		screen.Line(stage.DownCommand())
 	}
 	return err
@@ -159,7 +165,4 @@ func pauser(screen *demo.Screen) func(context.Context) error {
 	}
 }
 
-func isTerminal(file *os.File) bool {
-	info, err := file.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
-}
+func isTerminal(file *os.File) bool { return term.IsTerminal(int(file.Fd())) }

@@ -35,10 +35,31 @@ type stage interface {
 }
 
 func startStage(ctx context.Context, s settings) (stage, error) {
+	start := startOwn
 	if s.keep {
-		return startHeld(ctx, s)
+		start = startHeld
 	}
-	return startOwn(ctx, s)
+	stage, err := start(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	if err := meetKinds(ctx, stage); err != nil {
+		return nil, errors.Join(err, stage.Close())
+	}
+	return stage, nil
+}
+
+// meetKinds restarts the controller manager. Its garbage collector looks for
+// new kinds every 30 s, and backs off for as long again from owners of kinds
+// that it does not know; one that starts now knows the product's.
+func meetKinds(ctx context.Context, on demo.Lab) error {
+	if err := on.StopPart(ctx, lab.ControllerManager); err != nil {
+		return fmt.Errorf("restarting the controller manager: %w", err)
+	}
+	if err := on.StartPart(ctx, lab.ControllerManager); err != nil {
+		return fmt.Errorf("restarting the controller manager: %w", err)
+	}
+	return nil
 }
 
 // own is a lab of this process: however the process ends, the lab does too.
