@@ -2,6 +2,7 @@ package lab
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -9,7 +10,6 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/pd-orchestrator/pd-orchestrator/lab/internal/component"
@@ -99,12 +99,10 @@ func (l *Lab) waitSchedulable(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("waiting for the nodes: %w", err)
 	}
-	missing := "no answer yet"
-	err = wait.PollUntilContextTimeout(ctx, pollInterval, schedulableTimeout, true, func(ctx context.Context) (bool, error) {
+	err = waitFor(ctx, schedulableTimeout, func(ctx context.Context) error {
 		nodes, err := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 		if err != nil {
-			missing = err.Error()
-			return false, nil
+			return fmt.Errorf("listing nodes: %w", err)
 		}
 		ready := 0
 		for i := range nodes.Items {
@@ -113,19 +111,45 @@ func (l *Lab) waitSchedulable(ctx context.Context) error {
 			}
 		}
 		if ready < l.options.Nodes {
-			missing = fmt.Sprintf("%d of %d nodes are ready and untainted", ready, l.options.Nodes)
-			return false, nil
+			return fmt.Errorf("%d of %d nodes are ready and untainted", ready, l.options.Nodes)
 		}
 		if _, err := client.CoreV1().ServiceAccounts(corev1.NamespaceDefault).Get(ctx, "default", metav1.GetOptions{}); err != nil {
-			missing = "the default ServiceAccount is missing"
-			return false, nil
+			return fmt.Errorf("getting the default ServiceAccount: %w", err)
 		}
-		return true, nil
+		return nil
 	})
 	if err != nil {
-		return fmt.Errorf("waiting for the nodes: %s: %w", missing, err)
+		return fmt.Errorf("waiting for the nodes: %w", err)
 	}
 	return nil
+}
+
+// pollInterval is the time between two looks at the API server.
+const pollInterval = 50 * time.Millisecond
+
+// waitFor asks until the condition returns nil. When the time is over, or the
+// context ends, the error holds the condition's last one.
+func waitFor(ctx context.Context, timeout time.Duration, condition func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	ticker := time.NewTicker(pollInterval)
+	defer ticker.Stop()
+	var last error
+	for {
+		err := condition(ctx)
+		if err == nil {
+			return nil
+		}
+		// Once the context has ended the condition only tells of that.
+		if last == nil || ctx.Err() == nil {
+			last = err
+		}
+		select {
+		case <-ctx.Done():
+			return errors.Join(ctx.Err(), last)
+		case <-ticker.C:
+		}
+	}
 }
 
 func nodeReady(node *corev1.Node) bool {

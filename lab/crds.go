@@ -16,7 +16,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/util/yaml"
 )
 
@@ -51,25 +50,23 @@ func (l *Lab) InstallCRDs(ctx context.Context, dir string) error {
 		}
 	}
 	for _, definition := range definitions {
-		missing := "no answer yet"
-		err := wait.PollUntilContextTimeout(ctx, pollInterval, establishTimeout, true, func(ctx context.Context) (bool, error) {
+		err := waitFor(ctx, establishTimeout, func(ctx context.Context) error {
 			live, err := api.Get(ctx, definition.GetName(), metav1.GetOptions{})
 			if err != nil {
-				missing = err.Error()
-				return false, nil
+				return err
 			}
 			for _, condition := range live.Status.Conditions {
 				if condition.Type == apiextensionsv1.Established && condition.Status == apiextensionsv1.ConditionTrue {
-					return true, nil
+					return nil
 				}
-				if condition.Status != apiextensionsv1.ConditionTrue {
-					missing = condition.Message
+				if condition.Type == apiextensionsv1.NamesAccepted && condition.Status == apiextensionsv1.ConditionFalse {
+					return errors.New(condition.Message)
 				}
 			}
-			return false, nil
+			return errors.New("it is not established yet")
 		})
 		if err != nil {
-			return fmt.Errorf("waiting for CRD %s to be served: %s: %w", definition.GetName(), missing, err)
+			return fmt.Errorf("waiting for CRD %s to be served: %w", definition.GetName(), err)
 		}
 	}
 	return nil

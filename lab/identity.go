@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -196,6 +195,3 @@ func (l *Lab) componentKubeconfigs() error {
 	}
 	return WriteKubeconfig(l.Kubeconfig(), l.AdminConfig())
 }
-
-// pollInterval is the time between two looks at the API server.
-const pollInterval = 50 * time.Millisecond

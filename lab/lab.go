@@ -504,7 +504,7 @@ func (l *Lab) answers(ctx context.Context, url string) error {
 	if err != nil {
 		return err
 	}
-	defer response.Body.Close()
+	defer func() { _ = response.Body.Close() }()
 	if response.StatusCode != http.StatusOK {
 		return fmt.Errorf("%s answers %s", url, response.Status)
 	}
@@ -512,7 +512,7 @@ func (l *Lab) answers(ctx context.Context, url string) error {
 }
 
 func (l *Lab) say(format string, args ...any) {
-	fmt.Fprintf(l.options.Progress, "lab: "+format+"\n", args...)
+	_, _ = fmt.Fprintf(l.options.Progress, "lab: "+format+"\n", args...)
 }
 
 // apiServerConfig is the part of a client's configuration that all users

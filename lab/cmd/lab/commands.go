@@ -76,7 +76,7 @@ func status(flags *flag.FlagSet) func(context.Context, []string) error {
 			return fmt.Errorf("looking for a lab in %s: %w", dir, err)
 		}
 		table := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
-		fmt.Fprintln(table, "PART\tSTATE\tPID\tLOG")
+		_, _ = fmt.Fprintln(table, "PART\tSTATE\tPID\tLOG")
 		var down []string
 		for _, part := range status.Parts {
 			pid := "-"
@@ -85,7 +85,7 @@ func status(flags *flag.FlagSet) func(context.Context, []string) error {
 			} else {
 				down = append(down, part.Name)
 			}
-			fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", part.Name, part.State, pid, part.LogFile)
+			_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", part.Name, part.State, pid, part.LogFile)
 		}
 		if err := table.Flush(); err != nil {
 			return err
@@ -129,7 +129,7 @@ func logs(flags *flag.FlagSet) func(context.Context, []string) error {
 		if err != nil {
 			return fmt.Errorf("reading a log: %w", err)
 		}
-		defer file.Close()
+		defer func() { _ = file.Close() }()
 		_, err = io.Copy(os.Stdout, file)
 		return err
 	}

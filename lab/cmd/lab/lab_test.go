@@ -49,7 +49,7 @@ func call(t *testing.T, state string, args ...string) (stdout, stderr string, er
 // shortTempDir returns a folder whose path leaves room for a socket's.
 func shortTempDir(t *testing.T) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "lab")
+	dir, err := os.MkdirTemp("", "lab") //nolint:usetesting // Folders of t.TempDir are named after the test.
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -47,7 +47,7 @@ func supervise(flags *flag.FlagSet) func(context.Context, []string) error {
 		if err != nil {
 			return err
 		}
-		defer lock.Close()
+		defer func() { _ = lock.Close() }()
 		if err := writePID(lock); err != nil {
 			return err
 		}
@@ -57,12 +57,13 @@ func supervise(flags *flag.FlagSet) func(context.Context, []string) error {
 		if err != nil {
 			text, marshalErr := json.Marshal(err.Error())
 			if marshalErr == nil {
-				fmt.Fprintf(reports, "%s%s\n", reportFailed, text)
+				_, _ = fmt.Fprintf(reports, "%s%s\n", reportFailed, text)
 			}
 			// The lock must be free when up says that the start failed.
 			return errors.Join(err, s.stop(), lock.Close(), reports.Close())
 		}
-		fmt.Fprintln(reports, reportReady)
+		// Nobody may listen any more; the lab is up all the same.
+		_, _ = fmt.Fprintln(reports, reportReady)
 		_ = reports.Close()
 		<-ctx.Done()
 		return s.stop()
@@ -113,7 +114,7 @@ func (s *supervisor) start(ctx context.Context, dir string, reports io.Writer) e
 		if _, err := s.lab.StartManager(ctx, lab.ManagerOptions{}); err != nil {
 			return err
 		}
-		fmt.Fprintln(reports, "lab: the manager is ready")
+		_, _ = fmt.Fprintln(reports, "lab: the manager is ready")
 	}
 	if s.server, err = control.Serve(dir, s); err != nil {
 		return err

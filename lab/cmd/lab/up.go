@@ -54,7 +54,7 @@ func up(flags *flag.FlagSet) func(context.Context, []string) error {
 		if err != nil {
 			return err
 		}
-		defer unlock.Close()
+		defer func() { _ = unlock.Close() }()
 
 		client, err := control.Dial(dir)
 		if err != nil {
@@ -117,14 +117,14 @@ func launch(ctx context.Context, dir string, want settings) error {
 	if err != nil {
 		return fmt.Errorf("starting the supervisor: %w", err)
 	}
-	defer log.Close()
+	defer func() { _ = log.Close() }()
 	reports, reportsWriter, err := os.Pipe()
 	if err != nil {
 		return fmt.Errorf("starting the supervisor: %w", err)
 	}
-	defer reports.Close()
+	defer func() { _ = reports.Close() }()
 
-	cmd := exec.Command(program, superviseCommand, "--state="+dir, "--settings="+string(encoded))
+	cmd := exec.Command(program, superviseCommand, "--state="+dir, "--settings="+string(encoded)) //nolint:gosec,noctx // This very program, which outlives the call.
 	cmd.Stdout = log
 	cmd.Stderr = log
 	cmd.ExtraFiles = []*os.File{reportsWriter}

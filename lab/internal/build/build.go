@@ -123,7 +123,7 @@ func (b *Builder) once(ctx context.Context, what, entry string, fill func(dir st
 	if isDir(entry) {
 		return nil
 	}
-	if err := os.MkdirAll(filepath.Dir(entry), 0o755); err != nil {
+	if err := os.MkdirAll(filepath.Dir(entry), 0o750); err != nil {
 		return fmt.Errorf("making the lab's cache: %w", err)
 	}
 	unlock, err := b.lock(ctx, what, entry+".lock")
@@ -140,8 +140,8 @@ func (b *Builder) once(ctx context.Context, what, entry string, fill func(dir st
 	if err := os.RemoveAll(partial); err != nil {
 		return fmt.Errorf("clearing an interrupted build of %s: %w", what, err)
 	}
-	defer os.RemoveAll(partial)
-	if err := os.Mkdir(partial, 0o755); err != nil {
+	defer func() { _ = os.RemoveAll(partial) }()
+	if err := os.Mkdir(partial, 0o750); err != nil {
 		return fmt.Errorf("building %s: %w", what, err)
 	}
 	if err := fill(partial); err != nil {
@@ -155,7 +155,7 @@ func (b *Builder) once(ctx context.Context, what, entry string, fill func(dir st
 
 // lock takes an exclusive lock that the kernel drops when this process ends.
 func (b *Builder) lock(ctx context.Context, what, path string) (unlock func(), err error) {
-	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644)
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("locking the build of %s: %w", what, err)
 	}
@@ -255,7 +255,7 @@ func ldflags(part Part) string {
 
 func (b *Builder) say(format string, args ...any) {
 	if b.Progress != nil {
-		fmt.Fprintf(b.Progress, "lab: "+format+"\n", args...)
+		_, _ = fmt.Fprintf(b.Progress, "lab: "+format+"\n", args...)
 	}
 }
 
@@ -268,10 +268,10 @@ func partKey(ctx context.Context, part Part) (string, error) {
 		if err != nil {
 			return "", fmt.Errorf("computing the cache key of %s: %w", part.Name, err)
 		}
-		fmt.Fprintf(hash, "%s %d\n", name, len(text))
+		_, _ = fmt.Fprintf(hash, "%s %d\n", name, len(text))
 		hash.Write(text)
 	}
-	fmt.Fprintln(hash, part.Commands, part.Files, ldflags(part))
+	_, _ = fmt.Fprintln(hash, part.Commands, part.Files, ldflags(part))
 	goVersion, err := goVersion(ctx, part.Dir)
 	if err != nil {
 		return "", err
@@ -312,7 +312,7 @@ func sourceHash(moduleDir string) (string, error) {
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(hash, "%q %d\n", relative, len(text))
+		_, _ = fmt.Fprintf(hash, "%q %d\n", relative, len(text))
 		hash.Write(text)
 		return nil
 	})
@@ -376,7 +376,7 @@ func copyFiles(moduleDir string, files Files, to string) error {
 		return fmt.Errorf("copying %s: no such files in %s", files.From, moduleDir)
 	}
 	target := filepath.Join(to, files.To)
-	if err := os.MkdirAll(target, 0o755); err != nil {
+	if err := os.MkdirAll(target, 0o750); err != nil {
 		return fmt.Errorf("copying %s: %w", files.From, err)
 	}
 	for _, path := range paths {
@@ -384,7 +384,7 @@ func copyFiles(moduleDir string, files Files, to string) error {
 		if err != nil {
 			return fmt.Errorf("copying %s: %w", files.From, err)
 		}
-		if err := os.WriteFile(filepath.Join(target, filepath.Base(path)), text, 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(target, filepath.Base(path)), text, 0o600); err != nil {
 			return fmt.Errorf("copying %s: %w", files.From, err)
 		}
 	}
@@ -402,7 +402,7 @@ func goVersion(ctx context.Context, dir string) (string, error) {
 // goCommand is a call of the go tool for this machine, whatever a workspace or
 // the environment says.
 func goCommand(dir string, args ...string) *exec.Cmd {
-	cmd := exec.Command("go", args...)
+	cmd := exec.Command("go", args...) //nolint:noctx // run ends it, gently at first.
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "GOWORK=off", "CGO_ENABLED=0", "GOOS="+runtime.GOOS, "GOARCH="+runtime.GOARCH)
 	return cmd

@@ -88,7 +88,7 @@ func Serve(stateDir string, lab Lab) (*Server, error) {
 	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("replacing the control socket: %w", err)
 	}
-	listener, err := net.Listen("unix", path)
+	listener, err := (&net.ListenConfig{}).Listen(context.Background(), "unix", path)
 	if err != nil {
 		return nil, fmt.Errorf("opening the control socket: %w", err)
 	}
@@ -160,7 +160,7 @@ func (c *Client) call(ctx context.Context, method, path string) ([]byte, error) 
 		}
 		return nil, fmt.Errorf("asking the lab: %w", err)
 	}
-	defer response.Body.Close()
+	defer func() { _ = response.Body.Close() }()
 	body, err := io.ReadAll(response.Body)
 	if err != nil {
 		return nil, fmt.Errorf("asking the lab: %w", err)

@@ -139,7 +139,7 @@ func SigningKey() (KeyPair, error) {
 func (p KeyPair) WriteFiles(dir, name string) (certFile, keyFile string, err error) {
 	certFile = filepath.Join(dir, name+".crt")
 	keyFile = filepath.Join(dir, name+".key")
-	if err := os.WriteFile(certFile, p.Cert, 0o644); err != nil {
+	if err := os.WriteFile(certFile, p.Cert, 0o600); err != nil {
 		return "", "", fmt.Errorf("writing certificate %s: %w", name, err)
 	}
 	if err := os.WriteFile(keyFile, p.Key, 0o600); err != nil {

@@ -114,14 +114,14 @@ func (p *Process) spawn() (*run, error) {
 			return nil, fmt.Errorf("starting %s: %w", p.spec.Name, err)
 		}
 	}
-	log, err := os.OpenFile(p.spec.LogFile, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	log, err := os.OpenFile(p.spec.LogFile, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("opening the log of %s: %w", p.spec.Name, err)
 	}
 	// The child holds its own descriptor, so logging needs nobody to copy.
-	defer log.Close()
+	defer func() { _ = log.Close() }()
 
-	cmd := exec.Command(p.spec.Path, p.spec.Args...)
+	cmd := exec.Command(p.spec.Path, p.spec.Args...) //nolint:gosec,noctx // Running what it is given is its job; it outlives the call.
 	// A nil environment would mean the caller's.
 	cmd.Env = append([]string{}, p.spec.Env...)
 	cmd.Dir = p.spec.Dir

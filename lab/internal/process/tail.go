@@ -18,7 +18,7 @@ func Tail(path string, lines int) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("reading the end of a log: %w", err)
 	}
-	defer file.Close()
+	defer func() { _ = file.Close() }()
 	size, err := file.Seek(0, io.SeekEnd)
 	if err != nil {
 		return "", fmt.Errorf("reading the end of %s: %w", path, err)
