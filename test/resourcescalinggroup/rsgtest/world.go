@@ -194,6 +194,15 @@ func (w *World) Settled(groups int32) *v1alpha1.ResourceScalingGroup {
 	})
 }
 
+// IsSettled returns nil when the ResourceScalingGroup is what Settled waits for.
+func (w *World) IsSettled(ctx context.Context, groups int32) error {
+	rsg := &v1alpha1.ResourceScalingGroup{}
+	if err := w.Client.Get(ctx, types.NamespacedName{Namespace: w.Namespace, Name: w.Name}, rsg); err != nil {
+		return err
+	}
+	return settled(rsg, groups)
+}
+
 func settled(rsg *v1alpha1.ResourceScalingGroup, groups int32) error {
 	ready := meta.FindStatusCondition(rsg.Status.Conditions, v1alpha1.ConditionReady)
 	switch {
