@@ -118,8 +118,9 @@ func (l *Lab) start(ctx context.Context) error {
 
 // Build puts parts into the cache without starting anything and returns the
 // paths of their programs. Without names it builds what every lab needs, the
-// simulator included. Known names are etcd, kubernetes, kwok, prometheus,
-// simulator, helm, keda and metrics-server.
+// simulator and the product's manager included. Known names are etcd,
+// kubernetes, kwok, prometheus, simulator, manager, helm, keda and
+// metrics-server.
 func Build(ctx context.Context, options Options, parts ...string) ([]string, error) {
 	options, err := options.withDefaults()
 	if err != nil {
@@ -127,12 +128,12 @@ func Build(ctx context.Context, options Options, parts ...string) ([]string, err
 	}
 	builder := &build.Builder{Cache: options.CacheDir, Progress: options.Progress}
 	if len(parts) == 0 {
-		parts = append(build.Standard(), Simulator)
+		parts = append(build.Standard(), Simulator, Manager)
 	}
 	var programs []string
 	for _, name := range parts {
-		if name == Simulator {
-			program, err := buildSimulator(ctx, builder, options)
+		if source, ok := map[string]source{Simulator: simulatorSource, Manager: managerSource}[name]; ok {
+			program, err := buildSource(ctx, builder, options, source)
 			if err != nil {
 				return programs, fmt.Errorf("building the lab: %w", err)
 			}
@@ -174,7 +175,7 @@ func (l *Lab) build(ctx context.Context) (map[string]string, error) {
 		}
 	}
 	if !l.options.WithoutMetrics {
-		simulator, err := buildSimulator(ctx, l.builder, l.options)
+		simulator, err := buildSource(ctx, l.builder, l.options, simulatorSource)
 		if err != nil {
 			return nil, err
 		}
@@ -196,8 +197,20 @@ func buildPart(ctx context.Context, builder *build.Builder, options Options, nam
 	return part, built, err
 }
 
-func buildSimulator(ctx context.Context, builder *build.Builder, options Options) (string, error) {
-	return builder.Source(ctx, filepath.Join(options.Repo, "lab"), "./simulator/cmd/simulator")
+// source is a main package of this repository: a module, as a folder below the
+// repository's root, and a package, as a folder below the module.
+type source struct{ module, pkg string }
+
+var (
+	simulatorSource = source{"lab", "./simulator/cmd/simulator"}
+	managerSource   = source{".", "./cmd/pd-orchestrator"}
+)
+
+func buildSource(ctx context.Context, builder *build.Builder, options Options, s source) (string, error) {
+	b := *builder
+	// The race detector is for the product, not for what plays its surroundings.
+	b.Race = options.Race && s != simulatorSource
+	return b.Source(ctx, filepath.Join(options.Repo, s.module), s.pkg)
 }
 
 // lockFile in the state folder is locked while a lab runs there.
@@ -464,9 +477,7 @@ func (l *Lab) Tool(name string) (string, error) {
 // relative to the repository's root, the package relative to the module
 // ("./cmd/x").
 func (l *Lab) BuildCommand(ctx context.Context, module, pkg string) (string, error) {
-	builder := *l.builder
-	builder.Race = l.options.Race
-	return builder.Source(ctx, filepath.Join(l.options.Repo, module), pkg)
+	return buildSource(ctx, l.builder, l.options, source{module, pkg})
 }
 
 // probeClient trusts both authorities of the lab and shows the certificate

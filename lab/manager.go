@@ -77,7 +77,7 @@ func (l *Lab) InstallProduct(ctx context.Context) error {
 // cache has it from the same sources, and runs it as part Manager until it
 // reports that it is ready.
 func (l *Lab) StartManager(ctx context.Context, options ManagerOptions) (*Part, error) {
-	program, err := l.BuildCommand(ctx, ".", "./cmd/pd-orchestrator")
+	program, err := l.BuildCommand(ctx, managerSource.module, managerSource.pkg)
 	if err != nil {
 		return nil, err
 	}
