@@ -230,3 +230,15 @@ func TestOverlapsOfMeanTimes(t *testing.T) {
 		t.Errorf("overlaps (-want +got):\n%s", diff)
 	}
 }
+
+func TestTheLastDayOfALeapYear(t *testing.T) {
+	s := *must(t, "CRON_TZ=Australia/Adelaide 30 12 * * *")
+	s.zone = toolchainZone(t, "Australia/Adelaide")
+	now := at(t, "2048-12-31T00:00:00Z")
+	if got, want := s.Next(now), at(t, "2048-12-31T02:00:00Z"); !got.Equal(want) {
+		t.Errorf("next is %v, want %v", got.UTC(), want)
+	}
+	if got, want := s.Previous(now), at(t, "2048-12-30T02:00:00Z"); !got.Equal(want) {
+		t.Errorf("previous is %v, want %v", got.UTC(), want)
+	}
+}

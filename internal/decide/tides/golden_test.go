@@ -1,9 +1,13 @@
 package tides
 
 import (
+	"archive/zip"
 	"bufio"
 	"compress/gzip"
+	"io"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -68,7 +72,52 @@ func readGolden(t *testing.T) (string, []golden) {
 	return version, all
 }
 
+// toolchainZone reads a zone from the database in the Go toolchain, which is the one that is compiled into programs. Those
+// of systems list the transitions of many years, and this one leaves all that follow a rule to package time.
+func toolchainZone(t *testing.T, name string) *time.Location {
+	t.Helper()
+	archive, err := zip.OpenReader(toolchainDatabase(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer archive.Close()
+	file, err := archive.Open(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	data, err := io.ReadAll(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	zone, err := time.LoadLocationFromTZData(name, data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return zone
+}
+
+func toolchainDatabase(t *testing.T) string {
+	t.Helper()
+	root, err := exec.CommandContext(t.Context(), "go", "env", "GOROOT").Output()
+	if err != nil {
+		t.Skipf("looking for the Go toolchain: %v", err)
+	}
+	return filepath.Join(strings.TrimSpace(string(root)), "lib", "time", "zoneinfo.zip")
+}
+
 func TestFiringsOfTenYearsEqualTheReference(t *testing.T) {
+	t.Run("zones of the system, or else compiled in", func(t *testing.T) { equalReference(t, false) })
+	t.Run("zones of the toolchain", func(t *testing.T) { equalReference(t, true) })
+}
+
+func equalReference(t *testing.T, toolchain bool) {
+	t.Helper()
+	if toolchain {
+		if _, err := os.Stat(toolchainDatabase(t)); err != nil {
+			t.Skipf("the Go toolchain has no zone database of its own: %v", err)
+		}
+	}
 	version, all := readGolden(t)
 	byZone := map[string][]golden{}
 	total := 0
@@ -84,7 +133,10 @@ func TestFiringsOfTenYearsEqualTheReference(t *testing.T) {
 		t.Run(zone, func(t *testing.T) {
 			t.Parallel()
 			for _, g := range lists {
-				s := must(t, "CRON_TZ="+g.zone+" "+g.cron)
+				s := *must(t, "CRON_TZ="+g.zone+" "+g.cron)
+				if toolchain {
+					s.zone = toolchainZone(t, zone)
+				}
 				forwards := make([]int64, 0, len(g.firings))
 				for m := s.next(g.from - 1); m < g.to; m = s.next(m) {
 					forwards = append(forwards, m)

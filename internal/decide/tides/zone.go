@@ -67,6 +67,12 @@ func offset(zone *time.Location, moment int64) (ahead, begin, end int64) {
 	if !last.IsZero() {
 		end = last.Unix()
 	}
+	if end <= moment {
+		// Past the last transition that the database lists, package time works one out for each year. It then takes every
+		// year for one of 365 days, so that on the last day of a leap year the offset seems to have ended already. It holds
+		// to the end of that year, in UTC.
+		end = time.Date(at.UTC().Year()+1, time.January, 1, 0, 0, 0, 0, time.UTC).Unix()
+	}
 	return int64(seconds), begin, end
 }
 
