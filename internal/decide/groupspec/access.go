@@ -3,7 +3,6 @@ package groupspec
 import (
 	"fmt"
 
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -46,13 +45,11 @@ type TargetRights struct {
 func RequiredRights(rsg *v1alpha1.ResourceScalingGroup) []TargetRights {
 	var all []TargetRights
 	for i, w := range Workloads(rsg) {
-		if w.Namespace == rsg.Namespace {
+		if w.Namespace == rsg.Namespace || w.kind == nil {
 			continue
 		}
-		// All kinds that can be targets have regular plurals, so that no discovery is needed, and a kind that the cluster
-		// does not serve yet is asked for all the same.
-		plural, _ := meta.UnsafeGuessKindToResource(schema.GroupVersionKind{Group: w.Group(), Kind: w.Kind})
-		base := Right{Group: w.Group(), Resource: plural.Resource, Namespace: w.Namespace, Name: w.Name}
+		resource := w.kind.GroupResource()
+		base := Right{Group: resource.Group, Resource: resource.Resource, Namespace: w.Namespace, Name: w.Name}
 		scale, get, create := base, base, base
 		scale.Verb, scale.Subresource = "update", "scale"
 		get.Verb = "get"

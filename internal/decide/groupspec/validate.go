@@ -8,7 +8,6 @@ package groupspec
 import (
 	"errors"
 	"fmt"
-	"math"
 	"regexp"
 	"slices"
 	"strconv"
@@ -22,6 +21,7 @@ import (
 
 	"github.com/pd-orchestrator/pd-orchestrator/api/autoscaling/v1alpha1"
 	"github.com/pd-orchestrator/pd-orchestrator/internal/decide/clone"
+	"github.com/pd-orchestrator/pd-orchestrator/internal/decide/ratio"
 	"github.com/pd-orchestrator/pd-orchestrator/internal/decide/victims"
 )
 
@@ -113,19 +113,18 @@ func examineTargets(f *findings, rsg *v1alpha1.ResourceScalingGroup, path *field
 			continue
 		}
 		byWorkload[w.Key()] = t.Name
-		kind, err := clone.KindOf(w.APIVersion, w.Kind)
-		if err != nil {
-			f.add(part, unsupportedKind(t.ResourceRef, w, ref))
+		if w.kind == nil {
+			f.add(part, unsupportedKind(t.ResourceRef, ref))
 			continue
 		}
 		if !replicated {
 			continue
 		}
-		if err := owner.CheckWorkloadName(kind, w.Name); err != nil {
+		if err := owner.CheckWorkloadName(*w.kind, w.Name); err != nil {
 			f.add(part, field.Invalid(ref.Child("name"), t.ResourceRef.Name, err.Error()))
 			continue
 		}
-		key := w.Group() + "/" + w.Kind + "/" + w.Name
+		key := w.Group + "/" + w.Kind + "/" + w.Name
 		if other, taken := byClone[key]; taken {
 			f.add(part, duplicate(ref.Child("name"), t.ResourceRef.Name, fmt.Sprintf(
 				"has clones named like %q, and so has target %q in namespace %s: rename one of the workloads, or put one into another ResourceScalingGroup",
@@ -150,7 +149,7 @@ func examineCollisions(f *findings, rsg *v1alpha1.ResourceScalingGroup, owner cl
 			continue
 		}
 		for _, other := range bases {
-			if other.workload.Kind == base.workload.Kind && other.workload.Group() == base.workload.Group() &&
+			if other.workload.GroupKind == base.workload.GroupKind &&
 				owner.WorkloadName(other.workload.Name, int32(id)) == base.workload.Name {
 				i := slices.IndexFunc(rsg.Spec.TargetResources, func(t v1alpha1.TargetResource) bool { return t.Name == base.target })
 				f.add("target "+base.target, field.Invalid(path.Index(i).Child("resourceRef", "name"), base.workload.Name,
@@ -206,16 +205,16 @@ func examineRef(f *findings, part string, strategy v1alpha1.StrategyType, ref v1
 	return len(f.all) == before
 }
 
-func unsupportedKind(ref v1alpha1.ResourceRef, w Workload, path *field.Path) *field.Error {
+func unsupportedKind(ref v1alpha1.ResourceRef, path *field.Path) *field.Error {
 	var known []string
 	for _, k := range clone.Kinds() {
 		known = append(known, k.GroupVersion().String()+" "+k.GroupVersionKind.Kind)
 	}
-	at := path.Child("kind")
+	allowed := "must be one of " + strings.Join(known, ", ")
 	if ref.Kind == KindRoleBasedGroup {
-		at = path.Child("subresource", "workloadKind")
+		return field.Invalid(path.Child("subresource", "workloadKind"), strings.TrimSpace(ref.Subresource.WorkloadAPIVersion+" "+ref.Subresource.WorkloadKind), allowed)
 	}
-	return field.Invalid(at, w.APIVersion+" "+w.Kind, "must be one of "+strings.Join(known, ", "))
+	return field.Invalid(path.Child("kind"), ref.APIVersion+" "+ref.Kind, allowed+", or a role of a RoleBasedGroup")
 }
 
 func duplicate(path *field.Path, value, detail string) *field.Error {
@@ -335,37 +334,17 @@ func examineInplace(f *findings, rsg *v1alpha1.ResourceScalingGroup, path *field
 	}
 }
 
-func examineRatio(f *findings, part string, leader v1alpha1.Leader, ratio intstr.IntOrString, path *field.Path) {
-	milli, ok := thousandths(ratio)
-	if !ok {
-		f.add(part, field.Invalid(path, ratio.String(),
-			`must be an integer from 1 to 1000, or a quoted decimal above 0 and at most 1000 with at most three decimals, for example "0.5"`))
+func examineRatio(f *findings, part string, leader v1alpha1.Leader, value intstr.IntOrString, path *field.Path) {
+	parsed, err := ratio.Parse(value)
+	if err != nil {
+		f.add(part, field.Invalid(path, value.String(),
+			fmt.Sprintf(`must be an integer from 1 to %d, or a quoted decimal above 0 and at most %d with at most three decimals, for example "0.5"`, ratio.Max, ratio.Max)))
 		return
 	}
-	if leader.Replicas == nil || *leader.Replicas < 0 {
+	if leader.Replicas == nil {
 		return
 	}
-	if n := (int64(*leader.Replicas)*milli + 999) / 1000; n > math.MaxInt32 {
-		f.add(part, field.Invalid(path, ratio.String(), fmt.Sprintf(
-			"gives %d replicas for leader.replicas %d: must be at most %d; lower one of the two", n, *leader.Replicas, math.MaxInt32)))
+	if _, err := ratio.Follow(*leader.Replicas, parsed); err != nil {
+		f.add(part, field.Invalid(path, value.String(), fmt.Sprintf("with leader.replicas %d: %v; lower one of the two", *leader.Replicas, err)))
 	}
-}
-
-var ratioFormat = regexp.MustCompile(`^[0-9]{1,4}([.][0-9]{1,3})?$`)
-
-// thousandths reads a followRatio exactly, as a whole number of thousandths.
-func thousandths(ratio intstr.IntOrString) (int64, bool) {
-	milli := int64(ratio.IntVal) * 1000
-	if ratio.Type == intstr.String {
-		if !ratioFormat.MatchString(ratio.StrVal) {
-			return 0, false
-		}
-		whole, fraction, _ := strings.Cut(ratio.StrVal, ".")
-		n, err := strconv.ParseInt(whole+(fraction + "000")[:3], 10, 64)
-		if err != nil {
-			return 0, false
-		}
-		milli = n
-	}
-	return milli, milli > 0 && milli <= 1000*1000
 }

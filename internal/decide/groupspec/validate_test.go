@@ -117,7 +117,17 @@ func TestValidate(t *testing.T) {
 		},
 		"a kind that has no copies": {
 			rsg:  replication(ref(0, func(r *v1alpha1.ResourceRef) { r.Kind = "ReplicaSet" })),
-			errs: []string{`spec.targetResources[0].resourceRef.kind: Invalid value: "apps/v1 ReplicaSet": must be one of apps/v1 Deployment`},
+			errs: []string{`spec.targetResources[0].resourceRef.kind: Invalid value: "apps/v1 ReplicaSet": must be one of apps/v1 Deployment, apps/v1 StatefulSet, leaderworkerset.x-k8s.io/v1 LeaderWorkerSet, or a role of a RoleBasedGroup`},
+		},
+		"a StatefulSet whose clones would have a revision label that is too long": {
+			rsg:  replication(ref(0, func(r *v1alpha1.ResourceRef) { r.Kind, r.Name = "StatefulSet", strings.Repeat("a", 33) })),
+			errs: []string{`which is 53 characters: must be at most 52; shorten groupName "Prefill-Decode" or rename the workload`},
+		},
+		"a role that runs as another version's kind": {
+			rsg: replication(func(rsg *v1alpha1.ResourceScalingGroup) {
+				rsg.Spec.TargetResources[0] = role("prefill", &v1alpha1.Subresource{RoleName: "prefill", WorkloadKind: "Deployment", WorkloadAPIVersion: "example.org/v1"})
+			}),
+			errs: []string{`spec.targetResources[0].resourceRef.subresource.workloadKind: Invalid value: "example.org/v1 Deployment": must be one of apps/v1 Deployment`},
 		},
 		"references that cannot be": {
 			rsg: replication(ref(0, func(r *v1alpha1.ResourceRef) { r.APIVersion, r.Name, r.Namespace = "a/b/c", "LLM", "no.namespace" })),
@@ -284,7 +294,7 @@ func TestValidate(t *testing.T) {
 				n := int32(2147484)
 				rsg.Spec.ScalingStrategy.LeaderFollowerConfig.Leader.Replicas = &n
 			}, follower(0, func(f *v1alpha1.Follower) { f.FollowRatio = intstr.FromInt32(1000) })),
-			errs: []string{`spec.scalingStrategy.leaderFollowerConfig.follower[0].followRatio: Invalid value: "1000": gives 2147484000 replicas for leader.replicas 2147484: must be at most 2147483647; lower one of the two`},
+			errs: []string{`spec.scalingStrategy.leaderFollowerConfig.follower[0].followRatio: Invalid value: "1000": with leader.replicas 2147484: 2147484 x 1000 is more than a replica count can hold: must be at most 2147483647; lower one of the two`},
 		},
 		"the largest product": {
 			rsg: inplace(func(rsg *v1alpha1.ResourceScalingGroup) {
@@ -297,7 +307,7 @@ func TestValidate(t *testing.T) {
 				n := int32(1073741824) // times 2.0 is 2^31
 				rsg.Spec.ScalingStrategy.LeaderFollowerConfig.Leader.Replicas = &n
 			}, follower(0, func(f *v1alpha1.Follower) { f.FollowRatio = intstr.FromString("2.0") })),
-			errs: []string{`gives 2147483648 replicas for leader.replicas 1073741824`},
+			errs: []string{`1073741824 x 2 is more than a replica count can hold`},
 		},
 		"a ratio of nothing": {
 			rsg:  inplace(follower(0, func(f *v1alpha1.Follower) { f.FollowRatio = intstr.FromString("0.000") })),

@@ -9,62 +9,53 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/pd-orchestrator/pd-orchestrator/api/autoscaling/v1alpha1"
+	"github.com/pd-orchestrator/pd-orchestrator/internal/decide/clone"
 )
 
 // KindRoleBasedGroup is the kind whose roles can be targets.
 const KindRoleBasedGroup = "RoleBasedGroup"
 
-const (
-	groupRoleBasedGroup   = "workloads.x-k8s.io"
-	groupLeaderWorkerSet  = "leaderworkerset.x-k8s.io"
-	maxRoleWorkloadLength = 63
-)
+const groupRoleBasedGroup = "workloads.x-k8s.io"
 
 // Workload identifies the object whose replicas a target stands for. For a role of a RoleBasedGroup that is the
 // workload that the role runs as.
 type Workload struct {
-	// APIVersion as the reference spells it; objects of one group and kind are the same in every version.
-	APIVersion string
-	// Kind, Namespace and Name. Namespace is never empty.
-	Kind, Namespace, Name string
-}
-
-// Group is the API group of the workload, "" where its apiVersion is none.
-func (w Workload) Group() string {
-	gv, err := schema.ParseGroupVersion(w.APIVersion)
-	if err != nil {
-		return ""
-	}
-	return gv.Group
+	// GroupKind of the workload.
+	schema.GroupKind
+	// Namespace and Name. Namespace is never empty.
+	Namespace, Name string
+	// kind is nil where no controller of ours knows the kind.
+	kind *clone.Kind
 }
 
 // Key is equal for two workloads that are one object.
 func (w Workload) Key() string {
-	return strings.Join([]string{w.Group(), w.Kind, w.Namespace, w.Name}, "/")
+	return strings.Join([]string{w.Group, w.Kind, w.Namespace, w.Name}, "/")
 }
 
 // String names the workload in a message.
 func (w Workload) String() string { return fmt.Sprintf("%s %s/%s", w.Kind, w.Namespace, w.Name) }
 
-// WorkloadOf resolves a reference of an object in the namespace. A role without workloadName runs as
-// <RoleBasedGroup>-<role>, cut to 63 characters and not ending in '-', a StatefulSet unless workloadKind says otherwise.
+// Object returns an empty object to read the workload into, false where its kind is none that can be a target.
+func (w Workload) Object() (*unstructured.Unstructured, bool) {
+	if w.kind == nil {
+		return nil, false
+	}
+	u := &unstructured.Unstructured{}
+	u.SetGroupVersionKind(w.kind.GroupVersionKind)
+	return u, true
+}
+
+// WorkloadOf resolves a reference of an object in the namespace. A reference that resolves to nothing stands for
+// itself.
 func WorkloadOf(ref v1alpha1.ResourceRef, namespace string) Workload {
-	w := Workload{APIVersion: ref.APIVersion, Kind: ref.Kind, Namespace: cmp.Or(ref.Namespace, namespace), Name: ref.Name}
-	sub := ref.Subresource
-	if sub == nil || ref.Kind != KindRoleBasedGroup {
+	w := Workload{Namespace: cmp.Or(ref.Namespace, namespace)}
+	resolved, err := clone.Resolve(ref)
+	if err != nil {
+		w.GroupKind, w.Name = schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind).GroupKind(), ref.Name
 		return w
 	}
-	w.Kind = cmp.Or(sub.WorkloadKind, "StatefulSet")
-	w.APIVersion = "apps/v1"
-	if w.Kind == "LeaderWorkerSet" {
-		w.APIVersion = groupLeaderWorkerSet + "/v1"
-	}
-	w.APIVersion = cmp.Or(sub.WorkloadAPIVersion, w.APIVersion)
-	name := ref.Name + "-" + sub.RoleName
-	if len(name) > maxRoleWorkloadLength {
-		name = strings.TrimRight(name[:maxRoleWorkloadLength], "-")
-	}
-	w.Name = cmp.Or(sub.WorkloadName, name)
+	w.GroupKind, w.Name, w.kind = resolved.Kind.GroupKind(), resolved.Name, &resolved.Kind
 	return w
 }
 
@@ -77,13 +68,8 @@ func Workloads(rsg *v1alpha1.ResourceScalingGroup) []Workload {
 	return all
 }
 
-// componentAccounts are the ServiceAccounts that the components of this product run as, in their own namespace.
-var componentAccounts = map[string]bool{
-	"pd-orchestrator-resourcescalinggroup": true,
-	"pd-orchestrator-elasticscaler":        true,
-	"pd-orchestrator-tidal":                true,
-	"pd-orchestrator-autoscalerpolicy":     true,
-}
+// componentAccounts begins the names of the ServiceAccounts that the components of this product run as.
+const componentAccounts = "pd-orchestrator-"
 
 // ComponentAccount returns the first ServiceAccount of a component of this product that a pod template of the workload
 // names, "" where there is none. A copy of such a workload in the components' namespace would hold their rights.
@@ -97,7 +83,7 @@ func componentAccount(value any) string {
 	switch v := value.(type) {
 	case map[string]any:
 		for _, key := range []string{"serviceAccountName", "serviceAccount"} {
-			if name, ok := v[key].(string); ok && componentAccounts[name] {
+			if name, ok := v[key].(string); ok && strings.HasPrefix(name, componentAccounts) {
 				return name
 			}
 		}
