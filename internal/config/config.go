@@ -3,13 +3,18 @@
 package config
 
 import (
+	"errors"
 	"fmt"
+	"net"
 	"net/url"
 	"os"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/prometheus/common/model"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/yaml"
 )
@@ -24,9 +29,12 @@ const (
 type CrossNamespace string
 
 const (
-	// CrossNamespaceDenied refuses it. The default, since without an admission check of the writer's rights a
-	// controller would lend its own.
+	// CrossNamespaceDenied refuses it. The default without the webhook, since a controller would lend its own rights
+	// to writers that nobody asked for theirs.
 	CrossNamespaceDenied CrossNamespace = "Denied"
+	// CrossNamespaceAdmitted follows it where admission has asked for the writer's rights. It takes the webhook, and is
+	// the default with it.
+	CrossNamespaceAdmitted CrossNamespace = "Admitted"
 	// CrossNamespaceTrusted follows it: everybody who can write our objects may act on every namespace.
 	CrossNamespaceTrusted CrossNamespace = "Trusted"
 )
@@ -47,11 +55,65 @@ type Configuration struct {
 	Client Client `json:"client,omitzero"`
 	// Prometheus is where metrics are queried.
 	Prometheus Prometheus `json:"prometheus,omitzero"`
-	// CrossNamespace is Denied (the default) or Trusted.
+	// Namespace is that of this product's components. Empty means the namespace that the manager runs in as a pod.
+	Namespace string `json:"namespace,omitempty"`
+	// Webhook admits our objects.
+	Webhook Webhook `json:"webhook,omitzero"`
+	// CrossNamespace is Denied, Admitted or Trusted. The default is Admitted with the webhook and Denied without it.
 	CrossNamespace CrossNamespace `json:"crossNamespace,omitempty"`
 	// ConcurrentReconciles is how many objects of a kind are worked on at a time, from 1 to 100. The default is 8.
 	ConcurrentReconciles int `json:"concurrentReconciles,omitempty"`
 }
+
+// CertificateSource says who makes the certificate of the webhook.
+type CertificateSource string
+
+const (
+	// CertificatesManaged has the manager make and renew it, and write its authority into the webhook configuration.
+	CertificatesManaged CertificateSource = "Managed"
+	// CertificatesCertManager takes it from a mounted Secret that cert-manager, or another, fills and renews. Its
+	// authority is in the webhook configuration by other means, such as cert-manager's injector.
+	CertificatesCertManager CertificateSource = "CertManager"
+)
+
+// Webhook configures the server of the admission webhooks.
+type Webhook struct {
+	// Enabled is false by default. With it every replica serves.
+	Enabled bool `json:"enabled,omitempty"`
+	// BindAddress to serve on. The default is ":9443".
+	BindAddress string `json:"bindAddress,omitempty"`
+	// CertDir holds tls.crt and tls.key. Managed writes them there. The default is
+	// /tmp/k8s-webhook-server/serving-certs.
+	CertDir string `json:"certDir,omitempty"`
+	// Certificates is Managed (the default) or CertManager.
+	Certificates CertificateSource `json:"certificates,omitempty"`
+	// SecretName of the Secret that holds a Managed certificate, which must exist. Empty means
+	// pd-orchestrator-<component>, or pd-orchestrator where several components run as one.
+	SecretName string `json:"secretName,omitempty"`
+	// ServiceName of the Service before the webhook, for which a Managed certificate is made. Empty means the
+	// Secret's name with -webhook behind it.
+	ServiceName string `json:"serviceName,omitempty"`
+	// DNSNames are further names that a Managed certificate is for.
+	DNSNames []string `json:"dnsNames,omitempty"`
+	// ValiditySeconds of a Managed certificate, from 60. It is renewed when a quarter is left. The default is a year.
+	ValiditySeconds int `json:"validitySeconds,omitempty"`
+}
+
+// Address is the host, "" for all, and the port of BindAddress.
+func (w Webhook) Address() (host string, port int, err error) {
+	host, text, err := net.SplitHostPort(w.BindAddress)
+	if err != nil {
+		return "", 0, err
+	}
+	number, err := strconv.ParseUint(text, 10, 16)
+	if err == nil && number == 0 {
+		err = errors.New("port 0 is none that the API server could be told of")
+	}
+	return host, int(number), err
+}
+
+// Validity of a Managed certificate.
+func (w Webhook) Validity() time.Duration { return time.Duration(w.ValiditySeconds) * time.Second }
 
 // LeaderElection configures the Lease that one replica holds.
 type LeaderElection struct {
@@ -121,12 +183,18 @@ func (p Prometheus) MaxSampleAge() time.Duration {
 // Default returns the configuration that stands without a file.
 func Default() Configuration {
 	return Configuration{
-		TypeMeta:             metav1.TypeMeta{APIVersion: APIVersion, Kind: Kind},
-		Health:               Endpoint{BindAddress: ":8081"},
-		Metrics:              Endpoint{BindAddress: ":8443"},
-		Log:                  Log{Format: "json"},
-		Client:               Client{QPS: 200, Burst: 400},
-		Prometheus:           Prometheus{TimeoutSeconds: 5, MaxSampleAgeSeconds: 120, Labels: PrometheusLabels{Namespace: "namespace"}},
+		TypeMeta:   metav1.TypeMeta{APIVersion: APIVersion, Kind: Kind},
+		Health:     Endpoint{BindAddress: ":8081"},
+		Metrics:    Endpoint{BindAddress: ":8443"},
+		Log:        Log{Format: "json"},
+		Client:     Client{QPS: 200, Burst: 400},
+		Prometheus: Prometheus{TimeoutSeconds: 5, MaxSampleAgeSeconds: 120, Labels: PrometheusLabels{Namespace: "namespace"}},
+		Webhook: Webhook{
+			BindAddress:     ":9443",
+			CertDir:         "/tmp/k8s-webhook-server/serving-certs",
+			Certificates:    CertificatesManaged,
+			ValiditySeconds: 365 * 24 * 60 * 60,
+		},
 		CrossNamespace:       CrossNamespaceDenied,
 		ConcurrentReconciles: 8,
 	}
@@ -151,9 +219,15 @@ func Load(path string) (Configuration, error) {
 // Parse reads YAML over the defaults and checks it. The error holds every finding.
 func Parse(data []byte) (Configuration, error) {
 	c := Default()
-	c.APIVersion, c.Kind = "", ""
+	c.APIVersion, c.Kind, c.CrossNamespace = "", "", ""
 	if err := yaml.UnmarshalStrict(data, &c); err != nil {
 		return Configuration{}, err
+	}
+	if c.CrossNamespace == "" {
+		c.CrossNamespace = CrossNamespaceDenied
+		if c.Webhook.Enabled {
+			c.CrossNamespace = CrossNamespaceAdmitted
+		}
 	}
 	if err := c.validate().ToAggregate(); err != nil {
 		return Configuration{}, err
@@ -178,10 +252,31 @@ func (c Configuration) validate() field.ErrorList {
 	}
 	oneOf(field.NewPath("apiVersion"), c.APIVersion, APIVersion)
 	oneOf(field.NewPath("kind"), c.Kind, Kind)
-	oneOf(field.NewPath("crossNamespace"), string(c.CrossNamespace), string(CrossNamespaceDenied), string(CrossNamespaceTrusted))
+	oneOf(field.NewPath("crossNamespace"), string(c.CrossNamespace), string(CrossNamespaceDenied), string(CrossNamespaceAdmitted), string(CrossNamespaceTrusted))
+	if c.CrossNamespace == CrossNamespaceAdmitted && !c.Webhook.Enabled {
+		all = append(all, field.Invalid(field.NewPath("crossNamespace"), c.CrossNamespace, "must be Denied or Trusted unless webhook.enabled is true, since nothing admits references otherwise"))
+	}
 	oneOf(field.NewPath("log", "format"), c.Log.Format, "json", "text")
 	between(field.NewPath("log", "level"), c.Log.Level, 0, 10)
 	between(field.NewPath("concurrentReconciles"), c.ConcurrentReconciles, 1, 100)
+
+	webhook := field.NewPath("webhook")
+	oneOf(webhook.Child("certificates"), string(c.Webhook.Certificates), string(CertificatesManaged), string(CertificatesCertManager))
+	between(webhook.Child("validitySeconds"), c.Webhook.ValiditySeconds, 60, 10*365*24*60*60)
+	if _, _, err := c.Webhook.Address(); err != nil {
+		all = append(all, field.Invalid(webhook.Child("bindAddress"), c.Webhook.BindAddress, "must be host:port, for example :9443"))
+	}
+	for _, name := range []struct{ field, value string }{{"secretName", c.Webhook.SecretName}, {"serviceName", c.Webhook.ServiceName}} {
+		if msgs := validation.IsDNS1123Subdomain(name.value); name.value != "" && len(msgs) > 0 {
+			all = append(all, field.Invalid(webhook.Child(name.field), name.value, strings.Join(msgs, "; ")))
+		}
+	}
+	if c.Webhook.CertDir == "" {
+		all = append(all, field.Required(webhook.Child("certDir"), "must name a folder"))
+	}
+	if msgs := validation.IsDNS1123Label(c.Namespace); c.Namespace != "" && len(msgs) > 0 {
+		all = append(all, field.Invalid(field.NewPath("namespace"), c.Namespace, strings.Join(msgs, "; ")))
+	}
 
 	client := field.NewPath("client")
 	if c.Client.QPS <= 0 {

@@ -24,6 +24,26 @@ func TestParse(t *testing.T) {
 				c.LeaderElection.Enabled = true
 			},
 		},
+		"with the webhook, references that it admits are followed": {
+			text: head + "namespace: scaling-system\nwebhook: {enabled: true, bindAddress: '127.0.0.1:9443', certificates: CertManager, dnsNames: [localhost]}\n",
+			want: func(c *Configuration) {
+				c.Namespace, c.CrossNamespace = "scaling-system", CrossNamespaceAdmitted
+				c.Webhook.Enabled, c.Webhook.BindAddress = true, "127.0.0.1:9443"
+				c.Webhook.Certificates, c.Webhook.DNSNames = CertificatesCertManager, []string{"localhost"}
+			},
+		},
+		"with the webhook, they can still be refused": {
+			text: head + "webhook: {enabled: true}\ncrossNamespace: Denied\n",
+			want: func(c *Configuration) { c.Webhook.Enabled = true },
+		},
+		"nothing is admitted without the webhook": {
+			text: head + "crossNamespace: Admitted\n",
+			errs: []string{"crossNamespace", "must be Denied or Trusted unless webhook.enabled is true"},
+		},
+		"a webhook that could not be served": {
+			text: head + "namespace: Not_one\nwebhook: {bindAddress: nine, certificates: None, certDir: '', secretName: A_B, serviceName: a/b, validitySeconds: 59}\n",
+			errs: []string{"namespace: Invalid", "webhook.bindAddress", "webhook.certificates", "webhook.certDir", "webhook.secretName", "webhook.serviceName", "webhook.validitySeconds"},
+		},
 		"an unknown field":  {text: head + "prometeus: {}\n", errs: []string{`unknown field "prometeus"`}},
 		"a field twice":     {text: head + "kind: x\n", errs: []string{"already set"}},
 		"another version":   {text: "apiVersion: v1\nkind: " + Kind, errs: []string{"apiVersion", APIVersion}},

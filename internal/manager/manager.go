@@ -23,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	autoscalingv1alpha1 "github.com/pd-orchestrator/pd-orchestrator/api/autoscaling/v1alpha1"
+	"github.com/pd-orchestrator/pd-orchestrator/internal/admission"
 	"github.com/pd-orchestrator/pd-orchestrator/internal/config"
 	"github.com/pd-orchestrator/pd-orchestrator/internal/controller/resourcescalinggroup"
 	"github.com/pd-orchestrator/pd-orchestrator/internal/kube"
@@ -42,10 +43,20 @@ type parts struct {
 type component struct {
 	cache func() map[client.Object]cache.ByObject
 	setup func(context.Context, parts) error
+	// webhook admits the component's objects.
+	webhook webhook
 }
 
 var components = map[string]component{
-	resourcescalinggroup.Component: {cache: resourcescalinggroup.CacheOptions, setup: setupResourceScalingGroup},
+	resourcescalinggroup.Component: {
+		cache: resourcescalinggroup.CacheOptions,
+		setup: setupResourceScalingGroup,
+		webhook: webhook{
+			configuration: "resourcescalinggroup.autoscaling.openfuyao.com",
+			path:          admission.ResourceScalingGroupPath,
+			handler:       admitResourceScalingGroup,
+		},
+	},
 }
 
 // Components returns the names of the components, sorted.
@@ -107,6 +118,9 @@ func Run(ctx context.Context, restConfig *rest.Config, c config.Configuration, n
 	if err != nil {
 		return fmt.Errorf("making the manager: %w", err)
 	}
+	if c.Namespace == "" {
+		c.Namespace = podNamespace()
+	}
 	p := parts{mgr: mgr, config: c}
 	if p.telemetry, err = telemetry.New(ctrlmetrics.Registry); err != nil {
 		return fmt.Errorf("registering metrics: %w", err)
@@ -128,13 +142,18 @@ func Run(ctx context.Context, restConfig *rest.Config, c config.Configuration, n
 			return err
 		}
 	}
+	if c.Webhook.Enabled {
+		if err := serveWebhooks(ctx, p, names); err != nil {
+			return err
+		}
+	}
 	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
 		return fmt.Errorf("adding the health check: %w", err)
 	}
 	if err := mgr.AddReadyzCheck("caches", cachesSynced(mgr)); err != nil {
 		return fmt.Errorf("adding the readiness check: %w", err)
 	}
-	log.Info("Starting", "controllers", names, "prometheus", c.Prometheus.Address, "crossNamespace", c.CrossNamespace)
+	log.Info("Starting", "controllers", names, "prometheus", c.Prometheus.Address, "webhook", c.Webhook.Enabled, "crossNamespace", c.CrossNamespace)
 	if err := mgr.Start(ctx); err != nil {
 		return fmt.Errorf("running the manager: %w", err)
 	}
@@ -151,6 +170,11 @@ func leaseName(names []string) string {
 }
 
 func setupResourceScalingGroup(ctx context.Context, p parts) error {
+	crossNamespace := p.config.CrossNamespace
+	if crossNamespace == config.CrossNamespaceAdmitted {
+		// What is stored has been admitted, so the controller need not ask again, nor could it: it does not see who wrote.
+		crossNamespace = config.CrossNamespaceTrusted
+	}
 	r := &resourcescalinggroup.Reconciler{
 		Client:         p.mgr.GetClient(),
 		APIReader:      p.mgr.GetAPIReader(),
@@ -158,7 +182,8 @@ func setupResourceScalingGroup(ctx context.Context, p parts) error {
 		Clock:          clock.RealClock{},
 		Metrics:        p.metrics,
 		Prometheus:     p.config.Prometheus,
-		CrossNamespace: p.config.CrossNamespace,
+		CrossNamespace: crossNamespace,
+		OwnNamespace:   p.config.Namespace,
 		Telemetry:      p.telemetry,
 		Concurrency:    p.config.ConcurrentReconciles,
 	}

@@ -1,0 +1,182 @@
+package manager
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	ctrlwebhook "sigs.k8s.io/controller-runtime/pkg/webhook"
+
+	"github.com/pd-orchestrator/pd-orchestrator/internal/admission"
+	"github.com/pd-orchestrator/pd-orchestrator/internal/certificates"
+	"github.com/pd-orchestrator/pd-orchestrator/internal/config"
+	"github.com/pd-orchestrator/pd-orchestrator/internal/kube"
+)
+
+// namespaceFile is where a pod reads its namespace.
+const namespaceFile = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
+
+// webhook is the admission of one component's objects.
+type webhook struct {
+	// configuration is the name of the ValidatingWebhookConfiguration.
+	configuration string
+	path          string
+	handler       func(context.Context, parts) (http.Handler, error)
+}
+
+// podNamespace is the namespace of the pod that this process runs in, "" where it runs in none.
+func podNamespace() string {
+	text, err := os.ReadFile(namespaceFile)
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(text))
+}
+
+// serveWebhooks serves the admission of the named components, on every replica, once there is a certificate to serve it
+// with.
+func serveWebhooks(ctx context.Context, p parts, names []string) error {
+	c := p.config
+	if c.Namespace == "" {
+		return errors.New("the webhook needs to know the namespace of the components: set namespace in the configuration")
+	}
+	host, port, err := c.Webhook.Address()
+	if err != nil {
+		return fmt.Errorf("webhook.bindAddress: %w", err)
+	}
+	served := &gatedServer{Server: ctrlwebhook.NewServer(ctrlwebhook.Options{
+		Host:    host,
+		Port:    port,
+		CertDir: c.Webhook.CertDir,
+		TLSOpts: []func(*tls.Config){func(t *tls.Config) { t.MinVersion = tls.VersionTLS12 }},
+	})}
+	var configurations []string
+	for _, n := range names {
+		hook := components[n].webhook
+		handler, err := hook.handler(ctx, p)
+		if err != nil {
+			return err
+		}
+		served.Register(hook.path, handler)
+		configurations = append(configurations, hook.configuration)
+	}
+	ready := map[string]healthz.Checker{
+		"webhook":               served.StartedChecker(),
+		"webhook-configuration": registered(p.mgr.GetClient(), configurations),
+	}
+	if c.Webhook.Certificates == config.CertificatesManaged {
+		kept, err := certificates.Keep(p.mgr, certificateOptions(c, names, configurations))
+		if err != nil {
+			return err
+		}
+		served.open = kept.InPlace
+		ready["webhook-certificate"] = closed(kept.Trusted, "the API server does not trust the webhook's certificate yet")
+	}
+	if err := p.mgr.Add(served); err != nil {
+		return fmt.Errorf("adding the webhook server: %w", err)
+	}
+	for name, check := range ready {
+		if err := p.mgr.AddReadyzCheck(name, check); err != nil {
+			return fmt.Errorf("adding the readiness check: %w", err)
+		}
+	}
+	return nil
+}
+
+func certificateOptions(c config.Configuration, names, configurations []string) certificates.Options {
+	secret := c.Webhook.SecretName
+	if secret == "" {
+		secret = "pd-orchestrator"
+		if len(names) == 1 {
+			secret += "-" + names[0]
+		}
+	}
+	service := c.Webhook.ServiceName
+	if service == "" {
+		service = secret + "-webhook"
+	}
+	return certificates.Options{
+		Secret:         types.NamespacedName{Namespace: c.Namespace, Name: secret},
+		Dir:            c.Webhook.CertDir,
+		DNSNames:       append([]string{service + "." + c.Namespace + ".svc"}, c.Webhook.DNSNames...),
+		Configurations: configurations,
+		Validity:       c.Webhook.Validity(),
+		FieldOwner:     string(kube.FieldOwner(strings.Join(names, "+"))),
+	}
+}
+
+// gatedServer starts a webhook server once the gate is open, since it cannot start without a certificate.
+type gatedServer struct {
+	ctrlwebhook.Server
+	open <-chan struct{} // nil for a gate that is open
+}
+
+// Start waits for the gate, then serves until the context ends.
+func (g *gatedServer) Start(ctx context.Context) error {
+	if g.open != nil {
+		select {
+		case <-g.open:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+	if err := g.Server.Start(ctx); err != nil {
+		return fmt.Errorf("serving webhooks: %w", err)
+	}
+	return nil
+}
+
+// closed is ready once the channel is closed.
+func closed(ch <-chan struct{}, otherwise string) healthz.Checker {
+	return func(*http.Request) error {
+		select {
+		case <-ch:
+			return nil
+		default:
+			return errors.New(otherwise)
+		}
+	}
+}
+
+// registered is ready while the API server has the webhook configurations: without them it would store what nobody has
+// admitted, and the controller would act on it.
+func registered(c client.Reader, names []string) healthz.Checker {
+	return func(req *http.Request) error {
+		ctx, cancel := context.WithTimeout(req.Context(), time.Second)
+		defer cancel()
+		for _, name := range names {
+			obj := &metav1.PartialObjectMetadata{}
+			obj.SetGroupVersionKind(validatingWebhookConfiguration)
+			if err := c.Get(ctx, types.NamespacedName{Name: name}, obj); err != nil {
+				return fmt.Errorf("reading ValidatingWebhookConfiguration %s: %w", name, err)
+			}
+		}
+		return nil
+	}
+}
+
+var validatingWebhookConfiguration = admissionregistrationv1.SchemeGroupVersion.WithKind("ValidatingWebhookConfiguration")
+
+func admitResourceScalingGroup(ctx context.Context, p parts) (http.Handler, error) {
+	if err := admission.IndexResourceScalingGroups(ctx, p.mgr.GetFieldIndexer()); err != nil {
+		return nil, err
+	}
+	v := &admission.ResourceScalingGroups{
+		Cache:          p.mgr.GetClient(),
+		API:            p.mgr.GetAPIReader(),
+		Reviews:        p.mgr.GetClient(),
+		Namespace:      p.config.Namespace,
+		CrossNamespace: p.config.CrossNamespace,
+	}
+	return v.Handler(p.mgr.GetScheme()), nil
+}
