@@ -46,7 +46,7 @@ func (p prometheus) vector(ctx context.Context, query string, at time.Time) ([]s
 		}
 		return nil, fmt.Errorf("asking Prometheus: %w", err)
 	}
-	defer response.Body.Close()
+	defer func() { _ = response.Body.Close() }()
 	body, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
 	if err != nil {
 		return nil, fmt.Errorf("reading Prometheus' answer: %w", err)

@@ -30,46 +30,49 @@ func (s *Screen) paint(code, text string) string {
 	return "\x1b[" + code + "m" + text + "\x1b[0m"
 }
 
+// print does without the error: that the reader has gone away must not keep the lab from being stopped.
+func (s *Screen) print(format string, args ...any) { _, _ = fmt.Fprintf(s.Out, format, args...) }
+
 // Heading begins a part of the story.
 func (s *Screen) Heading(format string, args ...any) {
-	fmt.Fprintf(s.Out, "\n%s\n", s.paint(bold, "== "+fmt.Sprintf(format, args...)))
+	s.print("\n%s\n", s.paint(bold, "== "+fmt.Sprintf(format, args...)))
 }
 
 // Say prints a paragraph.
 func (s *Screen) Say(format string, args ...any) {
 	for line := range strings.SplitSeq(fmt.Sprintf(format, args...), "\n") {
-		fmt.Fprintln(s.Out, strings.TrimRight("   "+line, " "))
+		s.print("%s\n", strings.TrimRight("   "+line, " "))
 	}
 }
 
 // Line prints a line as it is, to be copied to a shell.
-func (s *Screen) Line(text string) { fmt.Fprintln(s.Out, text) }
+func (s *Screen) Line(text string) { s.print("%s\n", text) }
 
 func (s *Screen) command(format string, args ...any) {
-	fmt.Fprintf(s.Out, "   %s\n", s.paint(cyan, "$ "+fmt.Sprintf(format, args...)))
+	s.print("   %s\n", s.paint(cyan, "$ "+fmt.Sprintf(format, args...)))
 }
 
 func (s *Screen) result(format string, args ...any) {
-	fmt.Fprintf(s.Out, "     %s\n", fmt.Sprintf(format, args...))
+	s.print("     "+format+"\n", args...)
 }
 
-func (s *Screen) holds(text string) { fmt.Fprintf(s.Out, "   %s %s\n", s.paint(green, "ok  "), text) }
+func (s *Screen) holds(text string) { s.print("   %s %s\n", s.paint(green, "ok  "), text) }
 func (s *Screen) fails(text, reason string) {
-	fmt.Fprintf(s.Out, "   %s %s: %s\n", s.paint(red, "FAIL"), text, reason)
+	s.print("   %s %s: %s\n", s.paint(red, "FAIL"), text, reason)
 }
 func (s *Screen) aside(format string, args ...any) {
-	fmt.Fprintf(s.Out, "   %s\n", s.paint(faint, fmt.Sprintf(format, args...)))
+	s.print("   %s\n", s.paint(faint, fmt.Sprintf(format, args...)))
 }
 
 func (s *Screen) table(lines []string) {
-	fmt.Fprintln(s.Out)
+	s.print("\n")
 	for i, line := range lines {
 		if i == 0 {
 			line = s.paint(bold, line)
 		}
-		fmt.Fprintf(s.Out, "   %s\n", line)
+		s.print("   %s\n", line)
 	}
-	fmt.Fprintln(s.Out)
+	s.print("\n")
 }
 
 // Times prints how long the steps took.

@@ -70,6 +70,7 @@ func (p *player) workloads(ctx context.Context) error {
 		return err
 	}
 	p.show(v)
+	p.screen.Say("PREFILL and DECODE are available/desired replicas; RUNNING is what Prometheus answers to\navg by (group_id) (%s).", metric)
 	return nil
 }
 

@@ -39,7 +39,7 @@ and removed. It runs beside a lab of "make lab" and beside other demos.
   make demo KEEP=1              leave everything running; prints the line that points
                                 a shell to it, and how to stop it
 
-The first run builds the control plane from Go modules, which takes about 15
+The first run builds the control plane from Go modules, which takes 15 to 20
 minutes on 2 cores. Lines that begin with "lab:" go to standard error and say how
 far that is; the story goes to standard output.
 
@@ -72,7 +72,7 @@ func run(args []string) int {
 	flags.BoolVar(&s.keep, "keep", false, "leave everything running at the end")
 	flags.BoolVar(&s.pause, "pause", false, "wait for Enter after each step; without effect unless on a terminal")
 	flags.Usage = func() {
-		fmt.Fprint(flags.Output(), usage)
+		fmt.Fprint(os.Stderr, usage)
 		flags.PrintDefaults()
 	}
 	switch err := flags.Parse(args); {
@@ -84,8 +84,9 @@ func run(args []string) int {
 		fmt.Fprintf(os.Stderr, "demo: no arguments are taken, got %q; see demo --help\n", flags.Args())
 		return exitUsage
 	}
-	// A terminal that is closed sends SIGHUP; make passes SIGINT and SIGTERM on.
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	// A terminal that is closed sends SIGHUP, and a pipe whose reader has gone
+	// away SIGPIPE; both are to clean up as Ctrl-C does.
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGPIPE)
 	defer stop()
 	screen := &demo.Screen{Out: os.Stdout, Colour: isTerminal(os.Stdout) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"}
 	if err := perform(ctx, screen, s); err != nil {
