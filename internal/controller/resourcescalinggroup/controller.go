@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -179,8 +180,8 @@ func (r *Reconciler) replicate(ctx context.Context, p *pass) error {
 
 // finish writes the status, then the events that it made true. cause is what went wrong before.
 func (r *Reconciler) finish(ctx context.Context, p *pass, cause error) error {
-	if cause != nil && !apierrors.IsConflict(cause) && len(p.status.Problems) == 0 {
-		p.problem(v1alpha1.ReasonWriteFailed, "%v", cause)
+	if cause != nil && !apierrors.IsConflict(cause) {
+		p.problem(v1alpha1.ReasonWriteFailed, "%s", strings.ReplaceAll(cause.Error(), "\n", "; "))
 	}
 	readyBefore := meta.FindStatusCondition(p.rsg.Status.Conditions, v1alpha1.ConditionReady).DeepCopy()
 	err := r.writeStatus(ctx, p)

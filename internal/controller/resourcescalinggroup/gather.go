@@ -77,10 +77,13 @@ func (r *Reconciler) gather(ctx context.Context, rsg *v1alpha1.ResourceScalingGr
 	if err := r.gatherTargets(ctx, rsg, f); err != nil {
 		return nil, err
 	}
+	if err := r.checkManagers(ctx, rsg, f); err != nil {
+		return nil, err
+	}
 	if rsg.Spec.ScalingStrategy.Type != v1alpha1.GroupReplication {
 		return f, nil
 	}
-	r.checkClones(ctx, f)
+	r.checkClones(f)
 	if err := r.gatherClones(ctx, rsg, f); err != nil {
 		return nil, err
 	}
@@ -100,7 +103,7 @@ func (r *Reconciler) gatherTargets(ctx context.Context, rsg *v1alpha1.ResourceSc
 			continue
 		}
 		entry.kind, entry.workload = ref.Kind, ref.Name
-		if entry.namespace != rsg.Namespace && r.CrossNamespace != config.CrossNamespaceTrusted {
+		if entry.namespace != rsg.Namespace && r.CrossNamespace == config.CrossNamespaceDenied {
 			f.block(v1alpha1.ReasonCrossNamespaceDenied,
 				"target %q is in namespace %s: must be in %s, unless the operator sets crossNamespace: Trusted", t.Name, entry.namespace, rsg.Namespace)
 			continue
@@ -129,7 +132,7 @@ func (r *Reconciler) gatherTargets(ctx context.Context, rsg *v1alpha1.ResourceSc
 }
 
 // checkClones looks for what forbids to clone the targets.
-func (r *Reconciler) checkClones(ctx context.Context, f *facts) {
+func (r *Reconciler) checkClones(f *facts) {
 	names := map[string]string{}
 	for _, t := range f.targets {
 		if err := f.owner.CheckWorkloadName(t.kind, t.workload); err != nil {
@@ -149,29 +152,44 @@ func (r *Reconciler) checkClones(ctx context.Context, f *facts) {
 					t.name, t, account, r.OwnNamespace)
 			}
 		}
-		if other := r.otherManager(ctx, t, f.owner); other != "" {
-			f.block(v1alpha1.ReasonNameConflict, "target %q: %s is managed by ResourceScalingGroup %s already", t.name, t, other)
-		}
 	}
 }
 
-// otherManager names the living ResourceScalingGroup whose labels a base workload carries, "" where it is this one or
-// none.
-func (r *Reconciler) otherManager(ctx context.Context, t target, owner clone.Owner) string {
-	labels := t.base.GetLabels()
-	key := types.NamespacedName{Namespace: labels[v1alpha1.LabelNamespace], Name: labels[v1alpha1.LabelName]}
-	if key.Name == "" || key.Name == owner.Name && key.Namespace == owner.Namespace {
-		return ""
+// checkManagers looks for another ResourceScalingGroup that manages a target already.
+func (r *Reconciler) checkManagers(ctx context.Context, rsg *v1alpha1.ResourceScalingGroup, f *facts) error {
+	for _, t := range f.targets {
+		other, err := r.otherManager(ctx, rsg, t)
+		if err != nil {
+			return err
+		}
+		if other != "" {
+			f.block(v1alpha1.ReasonNameConflict, "target %q: %s is managed by ResourceScalingGroup %s already: remove it from one of the two", t.name, t, other)
+		}
 	}
-	var other v1alpha1.ResourceScalingGroup
-	if err := r.Client.Get(ctx, key, &other); err != nil || other.Spec.ScalingStrategy.Type != v1alpha1.GroupReplication {
-		return ""
-	}
-	if slices.Contains(targetsOf(&other), targetKey(t.kind.GroupVersionKind.Kind, t.namespace, t.workload)) {
-		return key.String()
-	}
-	return ""
+	return nil
 }
+
+// otherManager names the ResourceScalingGroup that has a better claim to a base workload: one of the same strategy that
+// is older, or of the same age and first by name. "" where there is none.
+func (r *Reconciler) otherManager(ctx context.Context, rsg *v1alpha1.ResourceScalingGroup, t target) (string, error) {
+	var list v1alpha1.ResourceScalingGroupList
+	key := targetKey(t.kind.GroupVersionKind.Kind, t.namespace, t.workload)
+	if err := r.Client.List(ctx, &list, client.MatchingFields{indexTarget: key}, client.UnsafeDisableDeepCopy); err != nil {
+		return "", fmt.Errorf("listing ResourceScalingGroups: %w", err)
+	}
+	for i := range list.Items {
+		other := &list.Items[i]
+		if other.UID == rsg.UID || other.DeletionTimestamp != nil || other.Spec.ScalingStrategy.Type != rsg.Spec.ScalingStrategy.Type {
+			continue
+		}
+		if cmp.Or(other.CreationTimestamp.Compare(rsg.CreationTimestamp.Time), cmp.Compare(nameOf(other), nameOf(rsg))) < 0 {
+			return nameOf(other), nil
+		}
+	}
+	return "", nil
+}
+
+func nameOf(obj client.Object) string { return obj.GetNamespace() + "/" + obj.GetName() }
 
 func (r *Reconciler) gatherClones(ctx context.Context, rsg *v1alpha1.ResourceScalingGroup, f *facts) error {
 	at := func(id int32) *copies {

@@ -122,6 +122,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) err
 		For(&v1alpha1.ResourceScalingGroup{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Owns(&corev1.ConfigMap{}).
 		Owns(&appsv1.ControllerRevision{}).
+		Watches(&v1alpha1.ResourceScalingGroup{}, handler.EnqueueRequestsFromMapFunc(r.requestsForRival), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&corev1.Service{}, handler.EnqueueRequestsFromMapFunc(r.requestsForObject), builder.WithPredicates(serviceChange)).
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.requestsForPod), builder.WithPredicates(podChange)).
 		Watches(&autoscalingv2.HorizontalPodAutoscaler{}, handler.EnqueueRequestsFromMapFunc(r.requestsForScaler), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
@@ -165,6 +166,20 @@ func conflictOf(obj client.Object) []string {
 		return []string{rsg.Namespace}
 	}
 	return nil
+}
+
+// requestsForRival maps a ResourceScalingGroup to the others that name one of its targets, since one has to wait for the
+// other to go.
+func (r *Reconciler) requestsForRival(ctx context.Context, obj client.Object) []reconcile.Request {
+	var requests []reconcile.Request
+	for _, key := range targetsOf(obj) {
+		for _, req := range r.requestsByIndex(ctx, indexTarget, key) {
+			if req.NamespacedName != client.ObjectKeyFromObject(obj) {
+				requests = append(requests, req)
+			}
+		}
+	}
+	return requests
 }
 
 // requestsForObject maps a workload or a Service to the ResourceScalingGroups that it matters to: the one in its
