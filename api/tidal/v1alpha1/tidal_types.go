@@ -153,8 +153,9 @@ type TimeRule struct {
 // TidalStatus is which rule is in force, and which ones come next.
 type TidalStatus struct {
 	// conditions say how the Tidal is. Ready is the summary; Progressing and Degraded describe the target's way to the
-	// count and rules that cannot be used; Bound tells whether the ElasticScaler that the labels name applies the count;
-	// RuleConflict, SharedTarget, ScalerConflict and Suspended are there when they have something to say.
+	// count and rules that cannot be used; RuleConflict and Suspended are there always. Bound is there on a Tidal with a
+	// label of an ElasticScaler, and tells whether that scaler applies the count; SharedTarget and ScalerConflict are there
+	// on one that writes the count itself.
 	// +listType=map
 	// +listMapKey=type
 	// +kubebuilder:validation:MaxItems=32
@@ -198,11 +199,40 @@ type TidalStatus struct {
 	// +optional
 	NextTriggerTime *metav1.Time `json:"nextTriggerTime,omitempty"`
 
+	// lastScale is the last firing whose count was written to the target, or found there. Absent where an ElasticScaler
+	// applies the count.
+	// +optional
+	LastScale *ScaleRecord `json:"lastScale,omitempty"`
+
 	// upcoming are the next firings, at most five, the nearest first.
 	// +kubebuilder:validation:MaxItems=5
 	// +listType=atomic
 	// +optional
 	Upcoming []UpcomingFiring `json:"upcoming,omitempty"`
+}
+
+// ScaleRecord is a firing that has reached a target. While the firing in force is the one on record nothing is written, so
+// that between firings the count belongs to others.
+type ScaleRecord struct {
+	// rule is the name of the rule that fired.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	// +required
+	Rule string `json:"rule,omitempty"`
+
+	// time is when the rule fired.
+	// +required
+	Time *metav1.Time `json:"time,omitempty"`
+
+	// replicas is the count that was written.
+	// +required
+	Replicas *int32 `json:"replicas,omitempty"`
+
+	// targetUID is the UID of the target. A target that was made anew, or another one, gets the count anew.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=128
+	// +required
+	TargetUID string `json:"targetUID,omitempty"`
 }
 
 // UpcomingFiring is a firing to come.

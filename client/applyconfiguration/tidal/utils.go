@@ -16,6 +16,8 @@ import (
 func ForKind(kind schema.GroupVersionKind) interface{} {
 	switch kind {
 	// Group=tidal.io, Version=v1alpha1
+	case v1alpha1.SchemeGroupVersion.WithKind("ScaleRecord"):
+		return &tidalv1alpha1.ScaleRecordApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("TargetReference"):
 		return &tidalv1alpha1.TargetReferenceApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("Tidal"):

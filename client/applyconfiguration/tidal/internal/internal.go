@@ -23,6 +23,21 @@ func Parser() *typed.Parser {
 var parserOnce sync.Once
 var parser *typed.Parser
 var schemaYAML = typed.YAMLObject(`types:
+- name: com.github.pd-orchestrator.pd-orchestrator.api.tidal.v1alpha1.ScaleRecord
+  map:
+    fields:
+    - name: replicas
+      type:
+        scalar: numeric
+    - name: rule
+      type:
+        scalar: string
+    - name: targetUID
+      type:
+        scalar: string
+    - name: time
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
 - name: com.github.pd-orchestrator.pd-orchestrator.api.tidal.v1alpha1.TargetReference
   map:
     fields:
@@ -88,6 +103,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: desiredReplicas
       type:
         scalar: numeric
+    - name: lastScale
+      type:
+        namedType: com.github.pd-orchestrator.pd-orchestrator.api.tidal.v1alpha1.ScaleRecord
     - name: lastTriggerRule
       type:
         scalar: string

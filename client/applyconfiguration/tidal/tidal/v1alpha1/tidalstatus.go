@@ -13,8 +13,9 @@ import (
 // TidalStatus is which rule is in force, and which ones come next.
 type TidalStatusApplyConfiguration struct {
 	// conditions say how the Tidal is. Ready is the summary; Progressing and Degraded describe the target's way to the
-	// count and rules that cannot be used; Bound tells whether the ElasticScaler that the labels name applies the count;
-	// RuleConflict, SharedTarget, ScalerConflict and Suspended are there when they have something to say.
+	// count and rules that cannot be used; RuleConflict and Suspended are there always. Bound is there on a Tidal with a
+	// label of an ElasticScaler, and tells whether that scaler applies the count; SharedTarget and ScalerConflict are there
+	// on one that writes the count itself.
 	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 	// observedGeneration is the generation of the spec that this status reflects.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
@@ -33,6 +34,9 @@ type TidalStatusApplyConfiguration struct {
 	NextTriggerRule *string `json:"nextTriggerRule,omitempty"`
 	// nextTriggerTime is when nextTriggerRule fires.
 	NextTriggerTime *metav1.Time `json:"nextTriggerTime,omitempty"`
+	// lastScale is the last firing whose count was written to the target, or found there. Absent where an ElasticScaler
+	// applies the count.
+	LastScale *ScaleRecordApplyConfiguration `json:"lastScale,omitempty"`
 	// upcoming are the next firings, at most five, the nearest first.
 	Upcoming []UpcomingFiringApplyConfiguration `json:"upcoming,omitempty"`
 }
@@ -117,6 +121,14 @@ func (b *TidalStatusApplyConfiguration) WithNextTriggerRule(value string) *Tidal
 // If called multiple times, the NextTriggerTime field is set to the value of the last call.
 func (b *TidalStatusApplyConfiguration) WithNextTriggerTime(value metav1.Time) *TidalStatusApplyConfiguration {
 	b.NextTriggerTime = &value
+	return b
+}
+
+// WithLastScale sets the LastScale field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the LastScale field is set to the value of the last call.
+func (b *TidalStatusApplyConfiguration) WithLastScale(value *ScaleRecordApplyConfiguration) *TidalStatusApplyConfiguration {
+	b.LastScale = value
 	return b
 }
 
