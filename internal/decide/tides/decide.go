@@ -3,6 +3,7 @@ package tides
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -16,6 +17,9 @@ const (
 	upcomingFirings = 5
 	// overlapsShown is how many overlaps of a pair of rules are found.
 	overlapsShown = 5
+	// clockTolerance is how far a clock may have been set back without a firing on record being undone. It covers
+	// corrections, leaders whose clocks differ, and an hour taken off by mistake.
+	clockTolerance = time.Hour
 	// OverlapHorizon is how far ahead overlaps are looked for: a leap year.
 	OverlapHorizon = 366 * 24 * time.Hour
 )
@@ -32,6 +36,8 @@ type Rule struct {
 
 // Problem is what keeps a rule from being used.
 type Problem struct {
+	// Rule is its name.
+	Rule string
 	// Reason is ReasonInvalidSchedule or ReasonScheduleNeverFires.
 	Reason string
 	// Message names the rule, the value and the fix.
@@ -46,11 +52,6 @@ type Firing struct {
 	Time time.Time
 	// Replicas is the count that is wanted from then on.
 	Replicas int32
-}
-
-// Equal tells whether two firings are the same one: the same rule, moment and count.
-func (f Firing) Equal(other Firing) bool {
-	return f.Rule == other.Rule && f.Replicas == other.Replicas && f.Time.Equal(other.Time)
 }
 
 // Conflict is a pair of rules that fire at the same moments. The second, which stands later in the list, wins.
@@ -79,19 +80,19 @@ func Compile(spec v1alpha1.TidalSpec) ([]Rule, []Problem) {
 	seen := map[string]bool{}
 	for _, r := range spec.Triggers.Times.Rules {
 		if seen[r.Name] {
-			problems = append(problems, Problem{Reason: v1alpha1.ReasonInvalidSchedule,
+			problems = append(problems, Problem{Rule: r.Name, Reason: v1alpha1.ReasonInvalidSchedule,
 				Message: fmt.Sprintf("rule %q: another rule has this name already, and it counts: give this one a name of its own", r.Name)})
 			continue
 		}
 		seen[r.Name] = true
 		schedule, err := Parse(r.Cron)
 		if err != nil {
-			problems = append(problems, Problem{Reason: reasonOf(err), Message: fmt.Sprintf("rule %q: %v", r.Name, err)})
+			problems = append(problems, Problem{Rule: r.Name, Reason: reasonOf(err), Message: fmt.Sprintf("rule %q: %v", r.Name, err)})
 			continue
 		}
 		rule := Rule{Name: r.Name, Schedule: schedule}
 		if r.Replicas == nil || *r.Replicas < 0 {
-			problems = append(problems, Problem{Reason: v1alpha1.ReasonInvalidSchedule,
+			problems = append(problems, Problem{Rule: r.Name, Reason: v1alpha1.ReasonInvalidSchedule,
 				Message: fmt.Sprintf("rule %q: replicas must be 0 or more", r.Name)})
 			continue
 		}
@@ -124,6 +125,36 @@ func Validate(spec v1alpha1.TidalSpec, path *field.Path) field.ErrorList {
 		}
 	}
 	return all
+}
+
+// Facts is what the firing in force follows from.
+type Facts struct {
+	// Rules that can be used.
+	Rules []Rule
+	// Problems of the others.
+	Problems []Problem
+	// Recorded is the firing that the object's status has as in force, nil where it has none.
+	Recorded *Firing
+	// SameSpec tells that the record was made from the present spec.
+	SameSpec bool
+	// Now is the present moment.
+	Now time.Time
+}
+
+// Continue decides like Decide, with regard to what is in force already. Two things leave that in force: a clock that has
+// been set back, by up to an hour, to before it fired; and the rule having become unusable, until another one fires, since
+// a broken rule must not hand its hours to the rule before it.
+func Continue(f Facts) Plan {
+	now := f.Now
+	if r := f.Recorded; r != nil && f.SameSpec && r.Time.After(now) && r.Time.Sub(now) <= clockTolerance {
+		now = r.Time
+	}
+	p := Decide(f.Rules, now)
+	if r := f.Recorded; r != nil && slices.ContainsFunc(f.Problems, func(p Problem) bool { return p.Rule == r.Rule }) &&
+		(p.Active == nil || !p.Active.Time.After(r.Time)) {
+		p.Active, p.Before = r, nil
+	}
+	return p
 }
 
 // Decide says which rule is in force at a moment and what comes next. Where several fire at the same moment the last of

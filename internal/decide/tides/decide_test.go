@@ -91,6 +91,71 @@ func TestDecideSaysWhatIsInForce(t *testing.T) {
 	}
 }
 
+func TestContinueKeepsWhatIsInForce(t *testing.T) {
+	rules := []string{"day|0 8 * * *|10", "night|0 20 * * *|2"}
+	recorded := func(rule, time string, replicas int32) *Firing { return &Firing{Rule: rule, Time: at(t, time), Replicas: replicas} }
+	cases := map[string]struct {
+		rules    []string
+		recorded *Firing
+		edited   bool
+		now      string
+		want     string
+	}{
+		"nothing on record: the rule that fired last": {
+			rules: rules, now: "2026-06-15T11:17:00Z", want: "day 10 2026-06-15T08:00:00Z",
+		},
+		"days asleep: the rule that fired last, once": {
+			rules: rules, recorded: recorded("day", "2026-06-11T08:00:00Z", 10), now: "2026-06-15T21:00:00Z", want: "night 2 2026-06-15T20:00:00Z",
+		},
+		"the clock is set back by five minutes to before the firing": {
+			rules: rules, recorded: recorded("day", "2026-06-15T08:00:00Z", 10), now: "2026-06-15T07:57:00Z", want: "day 10 2026-06-15T08:00:00Z",
+		},
+		"the clock is set back by two hours: it is night again": {
+			rules: rules, recorded: recorded("day", "2026-06-15T08:00:00Z", 10), now: "2026-06-15T06:10:00Z", want: "night 2 2026-06-14T20:00:00Z",
+		},
+		"the clock was years ahead and is right again": {
+			rules: rules, recorded: recorded("night", "2031-06-15T20:00:00Z", 2), now: "2026-06-15T12:00:00Z", want: "day 10 2026-06-15T08:00:00Z",
+		},
+		"the rule is moved to later than now: the one before it": {
+			rules: []string{"day|0 12 * * *|10", "night|0 20 * * *|2"}, edited: true,
+			recorded: recorded("day", "2026-06-15T11:00:00Z", 10), now: "2026-06-15T11:17:00Z", want: "night 2 2026-06-14T20:00:00Z",
+		},
+		"schedule and count are edited while in force": {
+			rules: []string{"day|0 9 * * *|12", "night|0 20 * * *|2"}, edited: true,
+			recorded: recorded("day", "2026-06-15T08:00:00Z", 10), now: "2026-06-15T11:17:00Z", want: "day 12 2026-06-15T09:00:00Z",
+		},
+		"the rule in force breaks: its count stays": {
+			rules: []string{"day|0 8 * * 9|10", "night|0 20 * * *|2"}, edited: true,
+			recorded: recorded("day", "2026-06-15T08:00:00Z", 10), now: "2026-06-15T11:17:00Z", want: "day 10 2026-06-15T08:00:00Z",
+		},
+		"until another one fires": {
+			rules:    []string{"day|0 8 * * 9|10", "night|0 20 * * *|2"},
+			recorded: recorded("day", "2026-06-15T08:00:00Z", 10), now: "2026-06-15T20:00:00Z", want: "night 2 2026-06-15T20:00:00Z",
+		},
+		"a rule breaks that is not in force": {
+			rules: []string{"day|0 8 * * *|10", "night|0 30 * * *|2"}, edited: true,
+			recorded: recorded("day", "2026-06-15T08:00:00Z", 10), now: "2026-06-16T11:17:00Z", want: "day 10 2026-06-16T08:00:00Z",
+		},
+		"all rules break": {
+			rules: []string{"day|CRON_TZ=UTC|10"}, edited: true,
+			recorded: recorded("day", "2026-06-15T08:00:00Z", 10), now: "2026-06-16T11:17:00Z", want: "day 10 2026-06-15T08:00:00Z",
+		},
+		"the rule in force is taken out: the one before it": {
+			rules: []string{"night|0 20 * * *|2"}, edited: true,
+			recorded: recorded("day", "2026-06-15T08:00:00Z", 10), now: "2026-06-15T11:17:00Z", want: "night 2 2026-06-14T20:00:00Z",
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			usable, problems := Compile(spec(tc.rules...))
+			f := Continue(Facts{Rules: usable, Problems: problems, Recorded: tc.recorded, SameSpec: !tc.edited, Now: at(t, tc.now)}).Active
+			if got := fmt.Sprintf("%s %d %s", f.Rule, f.Replicas, f.Time.UTC().Format(time.RFC3339)); got != tc.want {
+				t.Errorf("in force is %s, want %s", got, tc.want)
+			}
+		})
+	}
+}
+
 func TestUpcomingIsWhatWillBeInForce(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	for range 300 {
@@ -110,7 +175,7 @@ func TestUpcomingIsWhatWillBeInForce(t *testing.T) {
 				t.Fatalf("upcoming at %v is not in order: %+v", now, p.Upcoming)
 			}
 			// In the second before it fires nothing else has, and from that second on it is in force.
-			if then := Decide(rules, f.Time); !then.Active.Equal(f) {
+			if then := Decide(rules, f.Time); then.Active.Rule != f.Rule || !then.Active.Time.Equal(f.Time) {
 				t.Fatalf("at %v %+v is in force, and %+v was announced", f.Time, then.Active, f)
 			}
 			if then := Decide(rules, f.Time.Add(-time.Second)); then.Active.Time.After(before) {
