@@ -40,6 +40,10 @@ type ManagerOptions struct {
 	// ReadyURL answers 200 once the manager is ready. It goes with Config;
 	// without it the manager then counts as ready at once.
 	ReadyURL string
+	// WithoutWebhook makes the lab's own configuration one without admission:
+	// what the schema lets pass is stored, and references to other namespaces
+	// are followed whoever wrote them.
+	WithoutWebhook bool
 	// Client is the identity that the manager acts as. Nil means a user of its
 	// own that may do everything.
 	Client *rest.Config
@@ -105,7 +109,16 @@ func (l *Lab) StartManager(ctx context.Context, options ManagerOptions) (*Part, 
 		if l.options.WithoutMetrics {
 			prometheus = ""
 		}
-		config = managerConfig(prometheus, health, metrics)
+		webhook := 0
+		if !options.WithoutWebhook {
+			if webhook, err = l.ReservePort(); err != nil {
+				return nil, err
+			}
+			if err := l.InstallWebhooks(ctx, webhook, nil); err != nil {
+				return nil, err
+			}
+		}
+		config = managerConfig(prometheus, health, metrics) + webhookConfig(webhook, l.cluster.Config("webhook"))
 		readyURL = fmt.Sprintf("http://127.0.0.1:%d/readyz", health)
 	}
 	configFile := l.cluster.Config("manager.yaml")
@@ -124,21 +137,33 @@ func (l *Lab) StartManager(ctx context.Context, options ManagerOptions) (*Part, 
 }
 
 // managerConfig renders the manager's configuration file for a lab; the URL is
-// empty where there is no Prometheus. References
-// across namespaces are trusted: who may make them is checked by a webhook.
+// empty where there is no Prometheus.
 func managerConfig(prometheusURL string, healthPort, metricsPort int) string {
 	return fmt.Sprintf(`apiVersion: config.pd-orchestrator.io/v1alpha1
 kind: ManagerConfiguration
+namespace: %s
 prometheus:
   address: %q
   labels:
     rsg: rsg_name
-crossNamespace: Trusted
 health:
   bindAddress: 127.0.0.1:%d
 metrics:
   bindAddress: 127.0.0.1:%d
 leaderElection:
   enabled: false
-`, prometheusURL, healthPort, metricsPort)
+`, ProductNamespace, prometheusURL, healthPort, metricsPort)
+}
+
+// webhookConfig renders what that file says of admission; port 0 is for none.
+func webhookConfig(port int, certDir string) string {
+	if port == 0 {
+		return "crossNamespace: Trusted\n"
+	}
+	return fmt.Sprintf(`webhook:
+  enabled: true
+  bindAddress: 127.0.0.1:%d
+  certDir: %q
+  dnsNames: [%s]
+`, port, certDir, WebhookHost)
 }

@@ -52,7 +52,7 @@ func TestSweepTemporaryTakesOldFoldersWithoutOwner(t *testing.T) {
 }
 
 func TestParseWith(t *testing.T) {
-	for list, want := range map[string]string{"": "", "helm": "helm", " helm ,,helm": "helm"} {
+	for list, want := range map[string]string{"": "", "helm": "helm", " helm ,,helm": "helm", "metrics-server": "metrics-server"} {
 		names, err := ParseWith(list)
 		if err != nil || strings.Join(names, ",") != want {
 			t.Errorf("ParseWith(%q) = %v, %v, want %s", list, names, err, want)
@@ -67,10 +67,20 @@ func TestParseWith(t *testing.T) {
 }
 
 func TestManagerConfigNamesTheLab(t *testing.T) {
-	text := managerConfig("http://127.0.0.1:9090", 1, 2)
-	for _, want := range []string{"address: \"http://127.0.0.1:9090\"\n", "crossNamespace: Trusted\n", "127.0.0.1:1\n", "127.0.0.1:2\n"} {
-		if !strings.Contains(text, want) {
-			t.Errorf("the configuration lacks %q:\n%s", want, text)
+	cases := map[string]struct {
+		text  string
+		wants []string
+	}{
+		"the lab": {managerConfig("http://127.0.0.1:9090", 1, 2),
+			[]string{"address: \"http://127.0.0.1:9090\"\n", "namespace: scaling-system\n", "127.0.0.1:1\n", "127.0.0.1:2\n"}},
+		"admission":    {webhookConfig(3, "/certs"), []string{"enabled: true\n", "127.0.0.1:3\n", "certDir: \"/certs\"\n", "dnsNames: [localhost]\n"}},
+		"no admission": {webhookConfig(0, "/certs"), []string{"crossNamespace: Trusted\n"}},
+	}
+	for name, tc := range cases {
+		for _, want := range tc.wants {
+			if !strings.Contains(tc.text, want) {
+				t.Errorf("%s: the configuration lacks %q:\n%s", name, want, tc.text)
+			}
 		}
 	}
 }
