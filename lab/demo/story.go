@@ -237,18 +237,17 @@ func (p *player) scaleDownBlind(ctx context.Context) error {
 		p.showEvent(event.Type, event.Note)
 	}
 	p.show(v)
-	if err := p.unload(ctx, 3); err != nil {
-		return err
-	}
+	return p.unload(ctx, 3)
+}
+
+func (p *player) zeroAndBack(ctx context.Context) error {
 	p.screen.command("lab start-part %s", lab.Prometheus)
 	if err := p.lab.StartPart(ctx, lab.Prometheus); err != nil {
 		return fmt.Errorf("starting Prometheus: %w", err)
 	}
-	_, err = p.expect(ctx, measured(1))
-	return err
-}
-
-func (p *player) zeroAndBack(ctx context.Context) error {
+	if _, err := p.expect(ctx, measured(1)); err != nil {
+		return err
+	}
 	if err := p.scaleTo(ctx, 0); err != nil {
 		return err
 	}
