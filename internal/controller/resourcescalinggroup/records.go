@@ -115,7 +115,9 @@ func (r *Reconciler) ensureReplicaConfig(ctx context.Context, p *pass) error {
 	if len(b.Unknown) > 0 && !p.anyTargetMissing() {
 		p.problem(v1alpha1.ReasonBaselineUnknown, "targets [%s] have no replica count: see condition %s", strings.Join(b.Unknown, " "), v1alpha1.ConditionBaselineUnknown)
 	}
-	if len(b.Add) == 0 {
+	// With every base at zero there is no count to record, but the user is told to write the counts into this ConfigMap.
+	asked := len(b.Unknown) > 0 && !p.anyTargetMissing() && f.config == nil
+	if len(b.Add) == 0 && !asked {
 		return nil
 	}
 	if f.config == nil {
