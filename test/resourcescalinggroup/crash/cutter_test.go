@@ -92,7 +92,7 @@ func (c *cutter) reset() (cut bool) {
 }
 
 // done is closed once the manager is dead. lastWrite says what it wrote last.
-func (c *cutter) done() <-chan struct{} {
+func (c *cutter) done() chan struct{} {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.cut

@@ -60,11 +60,12 @@ type ManagerOptions struct {
 	Client *rest.Config
 }
 
-// Main starts a lab, hands it to setup, runs the tests and stops the lab. It returns the exit code.
-func Main(m *testing.M, env **Env, setup func(context.Context, *Env) error) int {
+// Main starts a lab, hands it to setup, runs the tests and stops the lab. It returns the exit code. with names parts of
+// the lab beyond the standard ones.
+func Main(m *testing.M, env **Env, setup func(context.Context, *Env) error, with ...string) int {
 	ctx, cancel := context.WithTimeout(context.Background(), 40*time.Minute)
 	defer cancel()
-	e, err := start(ctx)
+	e, err := start(ctx, with)
 	if err == nil {
 		defer func() {
 			if err := e.stop(); err != nil {
@@ -81,8 +82,8 @@ func Main(m *testing.M, env **Env, setup func(context.Context, *Env) error) int 
 	return m.Run()
 }
 
-func start(ctx context.Context) (*Env, error) {
-	l, err := lab.Start(ctx, lab.Options{Race: raceDetector})
+func start(ctx context.Context, with []string) (*Env, error) {
+	l, err := lab.Start(ctx, lab.Options{Race: raceDetector, With: with})
 	if err != nil {
 		return nil, err
 	}

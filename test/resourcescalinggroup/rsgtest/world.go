@@ -190,7 +190,7 @@ func (w *World) ScaleTo(groups int32) {
 func (w *World) Settled(groups int32) *v1alpha1.ResourceScalingGroup {
 	w.T.Helper()
 	return w.Until(fmt.Sprintf("%d groups, all ready", groups), func(rsg *v1alpha1.ResourceScalingGroup) error {
-		return settled(rsg, groups)
+		return Settled(rsg, groups)
 	})
 }
 
@@ -200,10 +200,11 @@ func (w *World) IsSettled(ctx context.Context, groups int32) error {
 	if err := w.Client.Get(ctx, types.NamespacedName{Namespace: w.Namespace, Name: w.Name}, rsg); err != nil {
 		return err
 	}
-	return settled(rsg, groups)
+	return Settled(rsg, groups)
 }
 
-func settled(rsg *v1alpha1.ResourceScalingGroup, groups int32) error {
+// Settled returns nil when a ResourceScalingGroup is Ready with this number of groups and nothing of it is on its way.
+func Settled(rsg *v1alpha1.ResourceScalingGroup, groups int32) error {
 	ready := meta.FindStatusCondition(rsg.Status.Conditions, v1alpha1.ConditionReady)
 	switch {
 	case ready == nil || ready.ObservedGeneration != rsg.Generation || rsg.Status.ObservedGeneration != rsg.Generation:
