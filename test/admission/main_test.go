@@ -1,0 +1,225 @@
+// Package admission tests what the API server refuses of our kinds and says about it: the schema's rules, and the
+// webhook of a real manager process with the rights of its own Role.
+package admission
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"github.com/pd-orchestrator/pd-orchestrator/api/autoscaling/v1alpha1"
+	"github.com/pd-orchestrator/pd-orchestrator/lab"
+)
+
+const (
+	account       = "pd-orchestrator-resourcescalinggroup"
+	configuration = "resourcescalinggroup.autoscaling.openfuyao.com"
+	// validity of the manager's certificate: so short that it is renewed, every 45 s, under the tests.
+	validity = 60 * time.Second
+)
+
+// suite is what all tests share.
+var suite struct {
+	lab     *lab.Lab
+	admin   client.Client
+	manager *lab.Part
+	// identity is what the manager acts as.
+	identity *rest.Config
+	port     int
+	certDir  string
+}
+
+func TestMain(m *testing.M) {
+	os.Exit(func() int {
+		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Minute)
+		defer cancel()
+		err := start(ctx)
+		defer func() {
+			if suite.lab != nil {
+				if err := suite.lab.Stop(); err != nil {
+					fmt.Fprintln(os.Stderr, err)
+				}
+			}
+		}()
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		return m.Run()
+	}())
+}
+
+func start(ctx context.Context) (err error) {
+	if suite.lab, err = lab.Start(ctx, lab.Options{WithoutMetrics: true}); err != nil {
+		return err
+	}
+	if err := suite.lab.InstallProduct(ctx); err != nil {
+		return err
+	}
+	if suite.admin, err = newClient(suite.lab.AdminConfig()); err != nil {
+		return err
+	}
+	if err := installRoles(ctx); err != nil {
+		return err
+	}
+	if suite.identity, err = suite.lab.ServiceAccountConfig(ctx, lab.ProductNamespace, account); err != nil {
+		return err
+	}
+	if suite.port, err = suite.lab.ReservePort(); err != nil {
+		return err
+	}
+	if err := suite.lab.InstallWebhooks(ctx, suite.port, nil); err != nil {
+		return err
+	}
+	suite.certDir = filepath.Join(suite.lab.StateDir(), "webhook-certificate")
+	config, readyURL, err := managerConfig(suite.port, suite.certDir, fmt.Sprintf("dnsNames: [%s], validitySeconds: %d", lab.WebhookHost, int(validity.Seconds())))
+	if err != nil {
+		return err
+	}
+	suite.manager, err = suite.lab.StartManager(ctx, lab.ManagerOptions{Config: config, ReadyURL: readyURL, Client: suite.identity})
+	return err
+}
+
+// managerConfig renders a configuration with a webhook; more is what else is said of that.
+func managerConfig(port int, certDir, more string) (text, readyURL string, err error) {
+	health, err := suite.lab.ReservePort()
+	if err != nil {
+		return "", "", err
+	}
+	return fmt.Sprintf(`apiVersion: config.pd-orchestrator.io/v1alpha1
+kind: ManagerConfiguration
+namespace: %s
+webhook: {enabled: true, bindAddress: "127.0.0.1:%d", certDir: %q, %s}
+health: {bindAddress: "127.0.0.1:%d"}
+metrics: {bindAddress: "0"}
+`, lab.ProductNamespace, port, certDir, more, health), fmt.Sprintf("http://127.0.0.1:%d/readyz", health), nil
+}
+
+func newClient(config *rest.Config) (client.Client, error) {
+	scheme := runtime.NewScheme()
+	utilruntime.Must(clientgoscheme.AddToScheme(scheme))
+	utilruntime.Must(v1alpha1.AddToScheme(scheme))
+	c, err := client.New(config, client.Options{Scheme: scheme})
+	if err != nil {
+		return nil, fmt.Errorf("making a client: %w", err)
+	}
+	return c, nil
+}
+
+// installRoles gives the manager the Roles that are generated for it, and nothing else.
+func installRoles(ctx context.Context) error {
+	text, err := os.ReadFile(filepath.Join("..", "..", "config", "rbac", "resourcescalinggroup", "role.yaml"))
+	if err != nil {
+		return fmt.Errorf("reading the Roles: %w", err)
+	}
+	subjects := []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: lab.ProductNamespace, Name: account}}
+	objects := []client.Object{
+		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: lab.ProductNamespace, Name: account}},
+		&rbacv1.ClusterRoleBinding{
+			ObjectMeta: metav1.ObjectMeta{Name: account}, Subjects: subjects,
+			RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: account},
+		},
+		&rbacv1.RoleBinding{
+			ObjectMeta: metav1.ObjectMeta{Namespace: lab.ProductNamespace, Name: account}, Subjects: subjects,
+			RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: account},
+		},
+	}
+	for document := range strings.SplitSeq(string(text), "\n---\n") {
+		role := &unstructured.Unstructured{}
+		if err := yaml.Unmarshal([]byte(document), &role.Object); err != nil {
+			return fmt.Errorf("reading the Roles: %w", err)
+		}
+		if role.GetKind() != "" {
+			objects = append(objects, role)
+		}
+	}
+	var errs []error
+	for _, object := range objects {
+		errs = append(errs, suite.admin.Create(ctx, object))
+	}
+	return errors.Join(errs...)
+}
+
+// namespaces makes namespaces of the test's own, and takes them away at its end.
+func namespaces(t *testing.T, prefixes ...string) []string {
+	t.Helper()
+	var names []string
+	for _, prefix := range prefixes {
+		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: prefix + "-"}}
+		must(t, suite.admin.Create(t.Context(), ns))
+		names = append(names, ns.Name)
+		t.Cleanup(func() {
+			if err := suite.admin.Delete(context.Background(), ns); err != nil {
+				t.Errorf("deleting namespace %s: %v", ns.Name, err)
+			}
+		})
+	}
+	return names
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// user returns a client of a user who has, at first, no rights.
+func user(t *testing.T, name string) client.Client {
+	t.Helper()
+	config, err := suite.lab.UserConfig(name)
+	must(t, err)
+	c, err := newClient(config)
+	must(t, err)
+	return c
+}
+
+// right is a rule for grant: verbs on resources of a group.
+func right(group string, resources string, verbs ...string) rbacv1.PolicyRule {
+	return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: strings.Split(resources, ","), Verbs: verbs}
+}
+
+// grant gives a subject rights in a namespace.
+func grant(t *testing.T, subject rbacv1.Subject, namespace string, rules ...rbacv1.PolicyRule) {
+	t.Helper()
+	meta := metav1.ObjectMeta{Namespace: namespace, GenerateName: "grant-"}
+	role := &rbacv1.Role{ObjectMeta: meta, Rules: rules}
+	must(t, suite.admin.Create(t.Context(), role))
+	must(t, suite.admin.Create(t.Context(), &rbacv1.RoleBinding{
+		ObjectMeta: meta, Subjects: []rbacv1.Subject{subject},
+		RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: role.Name},
+	}))
+}
+
+func person(name string) rbacv1.Subject {
+	return rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: name}
+}
+
+// refused ends the test unless the error is a refusal that holds all these words.
+func refused(t *testing.T, err error, words ...string) {
+	t.Helper()
+	if err == nil {
+		t.Fatalf("accepted, want a refusal with %q", words)
+	}
+	for _, want := range words {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("refused with\n%v\nwant in it\n%s", err, want)
+		}
+	}
+}
