@@ -341,8 +341,31 @@ func ranked(ids ...int32) claim {
 	}
 }
 
+// steady says that a claim has held at every look for a while.
+func steady(c claim, duration time.Duration) claim {
+	var since time.Time
+	return claim{
+		text: fmt.Sprintf("%s, for %s", c.text, duration),
+		missing: func(v *view) string {
+			reason := c.missing(v)
+			switch now := time.Now(); {
+			case reason != "":
+				since = time.Time{}
+				return reason
+			case since.IsZero():
+				since = now
+				return "it has only begun to hold"
+			case now.Sub(since) < duration:
+				return fmt.Sprintf("it has held for %s", now.Sub(since).Round(time.Millisecond))
+			default:
+				return ""
+			}
+		},
+	}
+}
+
 // clearStep is the difference between two groups' values that no scrape at an odd moment turns around.
-const clearStep = 2.0
+const clearStep = 2.5
 
 func valuesText(values map[int32]float64) string {
 	words := make([]string, 0, len(values))

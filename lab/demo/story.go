@@ -110,16 +110,24 @@ func (p *player) scaleUp(ctx context.Context) error {
 
 // loads are requests per second to the prefill and decode pods of each group. The order of the values is neither that
 // of the ids nor its reverse, so that the metric, the ids and chance give different victims.
-var loads = map[int32]float64{0: 1, 1: 5, 2: 3, 3: 7}
+var loads = map[int32]float64{0: 4, 1: 20, 2: 12, 3: 28}
+
+// Tokens of each request. Short answers make the number of running requests settle within two seconds.
+const (
+	promptTokens = 256
+	outputTokens = 32
+)
 
 func (p *player) scaleDownByMetric(ctx context.Context) error {
-	p.screen.Say("Requests for each group come from the simulator's queueing model, evenly, with 1024 prompt and 128 output tokens:")
+	p.screen.Say("Requests for each group come from the simulator's queueing model, evenly, with %d prompt and %d output tokens:",
+		promptTokens, outputTokens)
 	for _, id := range []int32{0, 1, 2, 3} {
 		if err := p.load(ctx, id, loads[id], id == 0); err != nil {
 			return err
 		}
 	}
-	v, err := p.expect(ctx, ranked(0, 2, 1, 3))
+	// The choice is on record with its second only, and Prometheus will be asked for the beginning of that one.
+	v, err := p.expect(ctx, steady(ranked(0, 2, 1, 3), 2*time.Second))
 	if err != nil {
 		return err
 	}
@@ -323,7 +331,7 @@ func (p *player) load(ctx context.Context, id int32, rate float64, inFull bool) 
 	constant := func(tokens float64) *api.Lengths { return &api.Lengths{Mean: tokens, Distribution: "constant"} }
 	load := api.Load{
 		Name: loadName(id), Namespace: namespace, Prefill: podsOf(prefill), Decode: podsOf(decode),
-		Rate: &rate, Arrivals: api.Even, PromptTokens: constant(1024), OutputTokens: constant(128),
+		Rate: &rate, Arrivals: api.Even, PromptTokens: constant(promptTokens), OutputTokens: constant(outputTokens),
 	}
 	if inFull {
 		text, err := json.Marshal(load)
