@@ -42,15 +42,14 @@ const (
 	ReasonReplicasUnavailable = "ReplicasUnavailable"
 	// ReasonTargetNotFound: a target resource does not exist.
 	ReasonTargetNotFound = "TargetNotFound"
-	// ReasonTargetKindUnsupported: a target's kind cannot be replicated or scaled.
-	ReasonTargetKindUnsupported = "TargetKindUnsupported"
 	// ReasonTargetKindNotServed: the API server does not serve a target's kind (yet); its CRD may be installed later.
 	ReasonTargetKindNotServed = "TargetKindNotServed"
-	// ReasonInvalidSpec: the spec contradicts itself; admission refuses it, so it was written while admission was away.
+	// ReasonInvalidSpec: the spec asks for what cannot be done; the message has the field, the value and the fix.
+	// Admission refuses this, so the object was written while it was away.
 	ReasonInvalidSpec = "InvalidSpec"
-	// ReasonInvalidName: a name derived from the group name is too long or not legal.
+	// ReasonInvalidName: the name that a Service's clones would have is too long or not legal.
 	ReasonInvalidName = "InvalidName"
-	// ReasonDuplicateClone: two targets, or two Services, would have clones of one name.
+	// ReasonDuplicateClone: two Services would have clones of one name.
 	ReasonDuplicateClone = "DuplicateClone"
 	// ReasonNameConflict: an object that is not of this group already has a name that the group needs.
 	ReasonNameConflict = "NameConflict"
@@ -64,6 +63,8 @@ const (
 	ReasonCrossNamespaceDenied = "CrossNamespaceDenied"
 	// ReasonServiceAccountDenied: a clone in the manager's namespace would run with the manager's rights.
 	ReasonServiceAccountDenied = "ServiceAccountDenied"
+	// ReasonFollowerNotScaled: a follower has no count that it could be given; the others follow.
+	ReasonFollowerNotScaled = "FollowerNotScaled"
 	// ReasonScalerConflict: see ConditionScalerConflict.
 	ReasonScalerConflict = "ScalerConflict"
 	// ReasonWriteFailed: the API server refused or failed a write; the message names the first object.

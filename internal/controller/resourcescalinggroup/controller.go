@@ -147,8 +147,7 @@ func (r *Reconciler) run(ctx context.Context, p *pass) error {
 	case v1alpha1.InplaceScaling:
 		return r.follow(ctx, p)
 	}
-	p.problem(v1alpha1.ReasonInvalidSpec, "spec.scalingStrategy.type must be %s or %s", v1alpha1.GroupReplication, v1alpha1.InplaceScaling)
-	return r.finish(ctx, p, nil)
+	return r.finish(ctx, p, nil) // gather has said that there is no such strategy.
 }
 
 // replicate makes a pass of GroupReplication.

@@ -21,18 +21,17 @@ import (
 	"github.com/pd-orchestrator/pd-orchestrator/internal/config"
 	"github.com/pd-orchestrator/pd-orchestrator/internal/decide/clone"
 	"github.com/pd-orchestrator/pd-orchestrator/internal/decide/groups"
+	"github.com/pd-orchestrator/pd-orchestrator/internal/decide/groupspec"
 	"github.com/pd-orchestrator/pd-orchestrator/internal/desired"
 	"github.com/pd-orchestrator/pd-orchestrator/internal/kube"
 )
-
-// ownAccounts begins the names of the ServiceAccounts that the components of this product run as.
-const ownAccounts = "pd-orchestrator-"
 
 // target is one entry of spec.targetResources as it stands.
 type target struct {
 	name      string
 	namespace string
 	workload  string // name of the workload
+	role      bool   // whether it is reached through a role of a RoleBasedGroup
 	kind      clone.Kind
 	base      *unstructured.Unstructured // nil where it does not exist
 }
@@ -74,6 +73,13 @@ func (f *facts) block(reason, format string, args ...any) {
 // decided; what was read and is wrong is a problem.
 func (r *Reconciler) gather(ctx context.Context, rsg *v1alpha1.ResourceScalingGroup) (*facts, error) {
 	f := &facts{owner: clone.OwnerOf(rsg), clones: map[int32]*copies{}}
+	// Admission refuses these, so the object was written while it was away. A group is not made half right; followers
+	// that are right follow.
+	findings, _ := groupspec.Validate(rsg)
+	for _, finding := range findings {
+		f.problem(v1alpha1.ReasonInvalidSpec, "%v", finding)
+	}
+	f.blocked = len(findings) > 0 && rsg.Spec.ScalingStrategy.Type != v1alpha1.InplaceScaling
 	if err := r.gatherTargets(ctx, rsg, f); err != nil {
 		return nil, err
 	}
@@ -83,7 +89,7 @@ func (r *Reconciler) gather(ctx context.Context, rsg *v1alpha1.ResourceScalingGr
 	if rsg.Spec.ScalingStrategy.Type != v1alpha1.GroupReplication {
 		return f, nil
 	}
-	r.checkClones(f)
+	r.checkAccounts(f)
 	if err := r.gatherClones(ctx, rsg, f); err != nil {
 		return nil, err
 	}
@@ -93,19 +99,17 @@ func (r *Reconciler) gather(ctx context.Context, rsg *v1alpha1.ResourceScalingGr
 	return f, nil
 }
 
-// gatherTargets reads the workloads that the spec names.
+// gatherTargets reads the workloads that the spec names. What cannot be resolved is a finding of groupspec already.
 func (r *Reconciler) gatherTargets(ctx context.Context, rsg *v1alpha1.ResourceScalingGroup, f *facts) error {
 	for _, t := range rsg.Spec.TargetResources {
-		entry := target{name: t.Name, namespace: cmp.Or(t.ResourceRef.Namespace, rsg.Namespace)}
 		ref, err := clone.Resolve(t.ResourceRef)
 		if err != nil {
-			f.block(v1alpha1.ReasonTargetKindUnsupported, "target %q: %v", t.Name, err)
 			continue
 		}
-		entry.kind, entry.workload = ref.Kind, ref.Name
+		entry := target{name: t.Name, namespace: cmp.Or(t.ResourceRef.Namespace, rsg.Namespace), kind: ref.Kind, workload: ref.Name, role: t.ResourceRef.Subresource != nil}
 		if entry.namespace != rsg.Namespace && r.CrossNamespace == config.CrossNamespaceDenied {
 			f.block(v1alpha1.ReasonCrossNamespaceDenied,
-				"target %q is in namespace %s: must be in %s, unless the operator sets crossNamespace: Trusted", t.Name, entry.namespace, rsg.Namespace)
+				"target %q is in namespace %s: must be in %s, unless the operator allows other namespaces", t.Name, entry.namespace, rsg.Namespace)
 			continue
 		}
 		served, err := r.kinds.ensure(ctx, entry.kind)
@@ -131,26 +135,15 @@ func (r *Reconciler) gatherTargets(ctx context.Context, rsg *v1alpha1.ResourceSc
 	return nil
 }
 
-// checkClones looks for what forbids to clone the targets.
-func (r *Reconciler) checkClones(f *facts) {
-	names := map[string]string{}
+// checkAccounts looks for templates whose clones would have the rights of a component of this product.
+func (r *Reconciler) checkAccounts(f *facts) {
 	for _, t := range f.targets {
-		if err := f.owner.CheckWorkloadName(t.kind, t.workload); err != nil {
-			f.block(v1alpha1.ReasonInvalidName, "target %q: %v", t.name, err)
-		}
-		cloneName := t.kind.GroupVersionKind.Kind + " " + f.owner.WorkloadName(t.workload, 1)
-		if other, taken := names[cloneName]; taken {
-			f.block(v1alpha1.ReasonDuplicateClone, "targets %q and %q would both have clones named like %q: rename one of the workloads", other, t.name, cloneName)
-		}
-		names[cloneName] = t.name
-		if t.base == nil {
+		if t.base == nil || f.owner.Namespace != r.OwnNamespace {
 			continue
 		}
-		for _, account := range t.kind.ServiceAccounts(t.base) {
-			if f.owner.Namespace == r.OwnNamespace && strings.HasPrefix(account, ownAccounts) {
-				f.block(v1alpha1.ReasonServiceAccountDenied, "target %q: pods of %s run as ServiceAccount %s, and its clones in namespace %s would have the rights of the manager: use another account",
-					t.name, t, account, r.OwnNamespace)
-			}
+		if account := groupspec.ComponentAccount(t.base); account != "" {
+			f.block(v1alpha1.ReasonServiceAccountDenied, "target %q: pods of %s run as ServiceAccount %s, and its clones in namespace %s would have the rights of the manager: use another account",
+				t.name, t, account, r.OwnNamespace)
 		}
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -22,10 +21,8 @@ func (r *Reconciler) follow(ctx context.Context, p *pass) error {
 	p.inplace = &desired.InplaceObservation{}
 	config := p.rsg.Spec.ScalingStrategy.LeaderFollowerConfig
 	if config == nil {
-		p.problem(v1alpha1.ReasonInvalidSpec, "spec.scalingStrategy.leaderFollowerConfig must be set")
 		return r.finish(ctx, p, nil)
 	}
-	p.checkFollowers(config)
 	live := map[string]*int32{}
 	for _, t := range p.facts.targets {
 		if t.base != nil {
@@ -35,13 +32,15 @@ func (r *Reconciler) follow(ctx context.Context, p *pass) error {
 	}
 	plan := ratio.Make(*config, live)
 	for _, text := range plan.Problems {
-		p.problem(v1alpha1.ReasonInvalidSpec, "%s", text)
+		p.problem(v1alpha1.ReasonFollowerNotScaled, "%s", text)
 	}
 
 	var errs []error
 	for _, t := range p.facts.targets {
 		o := desired.InplaceTarget{Name: t.name}
 		want, set := plan.Desired[t.name]
+		// A RoleBasedGroup's own controller would put the count back.
+		set = set && !t.role
 		if set {
 			o.Desired = &want
 		}
@@ -54,31 +53,6 @@ func (r *Reconciler) follow(ctx context.Context, p *pass) error {
 		p.inplace.Targets = append(p.inplace.Targets, o)
 	}
 	return r.finish(ctx, p, errors.Join(errs...))
-}
-
-// checkFollowers looks for what admission refuses, since the spec may have been written while it was away.
-func (p *pass) checkFollowers(config *v1alpha1.LeaderFollowerConfig) {
-	names := make([]string, len(p.rsg.Spec.TargetResources))
-	for i, t := range p.rsg.Spec.TargetResources {
-		names[i] = t.Name
-		if t.ResourceRef.Subresource != nil {
-			p.facts.block(v1alpha1.ReasonTargetKindUnsupported,
-				"target %q: InplaceScaling does not scale the role of a RoleBasedGroup, whose own controller would set its count back: name the workload itself", t.Name)
-		}
-	}
-	known := func(field, name string) {
-		if !slices.Contains(names, name) {
-			p.facts.block(v1alpha1.ReasonInvalidSpec, "%s is %q: must be the name of an entry of targetResources", field, name)
-		}
-	}
-	known("leader.resourceName", config.Leader.ResourceName)
-	for _, f := range config.Follower {
-		known("follower resource not found: follower[].resourceName", f.ResourceName)
-		if f.ResourceName == config.Leader.ResourceName {
-			p.facts.block(v1alpha1.ReasonInvalidSpec, "follower[].resourceName is %q: must be another target than the leader", f.ResourceName)
-		}
-	}
-	p.status.Problems = p.facts.problems
 }
 
 // setCount writes the count of one target, unless somebody else scales it.

@@ -32,6 +32,10 @@ func Make(config v1alpha1.LeaderFollowerConfig, live map[string]*int32) Plan {
 		return p
 	}
 	for _, f := range config.Follower {
+		if f.ResourceName == leader {
+			p.Problems = append(p.Problems, fmt.Sprintf("follower %q: is the leader, which does not follow itself", f.ResourceName))
+			continue
+		}
 		r, err := Parse(f.FollowRatio)
 		if err == nil {
 			var n int32

@@ -88,9 +88,10 @@ func TestMake(t *testing.T) {
 			{ResourceName: "worker", FollowRatio: intstr.FromInt32(2)},
 			{ResourceName: "broken", FollowRatio: intstr.FromString("x")},
 			{ResourceName: "sidecar", FollowRatio: intstr.FromString("0.5")},
+			{ResourceName: "scheduler", FollowRatio: intstr.FromInt32(7)},
 		},
 	}
-	problems := []string{`follower "broken": followRatio is "x": must be an integer from 1 to 1000, or a quoted decimal above 0 and at most 1000 with at most three decimals, for example "0.5"`}
+	problems := []string{`follower "broken": followRatio is "x": must be an integer from 1 to 1000, or a quoted decimal above 0 and at most 1000 with at most three decimals, for example "0.5"`, `follower "scheduler": is the leader, which does not follow itself`}
 	free := *config.DeepCopy()
 	free.Leader.Replicas = nil
 	cases := map[string]struct {
