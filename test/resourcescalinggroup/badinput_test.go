@@ -66,13 +66,13 @@ func TestNameTooLong(t *testing.T) {
 	t.Parallel()
 	cases := map[string]struct {
 		deployment, service string
-		want                string
+		reason, want        string
 	}{
 		"a clone's workload would have more than 253 characters": {
-			deployment: strings.Repeat("a", 240), service: "llm-prefill", want: "must be at most 253",
+			deployment: strings.Repeat("a", 240), service: "llm-prefill", reason: v1alpha1.ReasonInvalidSpec, want: "must be at most 253",
 		},
 		"a clone's Service would have more than 63 characters": {
-			deployment: "llm-prefill", service: strings.Repeat("s", 50), want: "63 characters",
+			deployment: "llm-prefill", service: strings.Repeat("s", 50), reason: v1alpha1.ReasonInvalidName, want: "63 characters",
 		},
 	}
 	for sentence, tc := range cases {
@@ -83,7 +83,7 @@ func TestNameTooLong(t *testing.T) {
 			d.Name = tc.deployment
 			w.Create(d, testkit.MakeService(w.Base, tc.service, "llm-prefill"))
 			w.Create(testkit.MakeRSG(w.Namespace, w.Name).Target("prefill", w.Base, tc.deployment).GroupName("Prefill-Decode").Replicas(2).Obj())
-			refused(w, v1alpha1.ReasonInvalidName, tc.want, "Prefill-Decode")
+			refused(w, tc.reason, tc.want, "Prefill-Decode")
 			if diff := cmp.Diff(map[string]int32{"base/" + tc.deployment: 1}, w.Workloads()); diff != "" {
 				t.Errorf("workloads (-want +got):\n%s", diff)
 			}
@@ -491,7 +491,7 @@ func TestTerminatingGroupKeepsItsID(t *testing.T) {
 func TestKindsThatCannotBeReplicated(t *testing.T) {
 	t.Parallel()
 	cases := map[string]struct{ apiVersion, kind, wantReason string }{
-		"a known kind of an unknown group":          {"example.org/v1", "Deployment", v1alpha1.ReasonTargetKindUnsupported},
+		"a known kind of an unknown group":          {"example.org/v1", "Deployment", v1alpha1.ReasonInvalidSpec},
 		"a known kind that the cluster lacks (yet)": {"leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", v1alpha1.ReasonTargetKindNotServed},
 	}
 	for sentence, tc := range cases {
