@@ -490,9 +490,9 @@ func TestTerminatingGroupKeepsItsID(t *testing.T) {
 // Kinds that cannot be replicated, at all or before the cluster serves them, are a condition and nothing else.
 func TestKindsThatCannotBeReplicated(t *testing.T) {
 	t.Parallel()
-	cases := map[string]struct{ apiVersion, kind, wantReason string }{
-		"a known kind of an unknown group":          {"example.org/v1", "Deployment", v1alpha1.ReasonInvalidSpec},
-		"a known kind that the cluster lacks (yet)": {"leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", v1alpha1.ReasonTargetKindNotServed},
+	cases := map[string]struct{ apiVersion, kind, wantReason, where string }{
+		"a known kind of an unknown group":          {"example.org/v1", "Deployment", v1alpha1.ReasonInvalidSpec, "spec.targetResources[1].resourceRef.kind"},
+		"a known kind that the cluster lacks (yet)": {"leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", v1alpha1.ReasonTargetKindNotServed, `target "decode"`},
 	}
 	for sentence, tc := range cases {
 		t.Run(sentence, func(t *testing.T) {
@@ -501,7 +501,7 @@ func TestKindsThatCannotBeReplicated(t *testing.T) {
 			w.CreateBase(1, 1)
 			w.Create(testkit.MakeRSG(w.Namespace, w.Name).Target("prefill", w.Base, "llm-prefill").
 				TargetOfKind("decode", tc.apiVersion, tc.kind, w.Base, "llm-decode").GroupName("Prefill-Decode").Replicas(2).Obj())
-			refused(w, tc.wantReason, `target "decode"`, tc.kind)
+			refused(w, tc.wantReason, tc.where, tc.kind)
 			w.HasGroups(groups{0: {1, 1}})
 		})
 	}
