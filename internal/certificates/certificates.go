@@ -4,17 +4,19 @@
 // The certificate and its authority are in one Secret, which must exist, empty at first. Every replica of the manager
 // does the same; where two of them make one at a time, the first write stands. A replica takes the certificate from the
 // Secret itself and not from a mounted volume, which would show a new one only a minute or more after the API server
-// trusts nothing else.
+// trusts nothing else. The key stays in memory.
 package certificates
 
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -36,7 +38,8 @@ const authorityLifetimes = 10
 type Options struct {
 	// Secret holds the certificate. It must exist.
 	Secret types.NamespacedName
-	// Dir is where the certificate is put for the server, as tls.crt and tls.key.
+	// Dir is where the certificate is put as tls.crt, without its key: cert-controller waits for it there, as it expects
+	// the Secret to be mounted.
 	Dir string
 	// DNSNames that the certificate is for, at least one.
 	DNSNames []string
@@ -48,10 +51,12 @@ type Options struct {
 	FieldOwner string
 }
 
-// Kept tells how far the certificate is.
+// Kept is a certificate that is kept.
 type Kept struct {
-	// InPlace is closed once the certificate is in the folder.
-	InPlace <-chan struct{}
+	// Get returns the certificate of the moment, for tls.Config.
+	Get func(*tls.ClientHelloInfo) (*tls.Certificate, error)
+	// Made is closed once there is one.
+	Made <-chan struct{}
 	// Trusted is closed once its authority is in the webhook configurations too.
 	Trusted <-chan struct{}
 }
@@ -94,87 +99,74 @@ func Keep(mgr ctrl.Manager, o Options) (Kept, error) {
 	if err != nil {
 		return Kept{}, fmt.Errorf("watching Secret %s: %w", o.Secret, err)
 	}
-	f := &files{dir: o.Dir, secrets: secrets, inPlace: make(chan struct{}), log: mgr.GetLogger().WithName("webhook-certificate")}
-	if err := mgr.Add(f); err != nil {
+	c := &current{dir: o.Dir, secrets: secrets, made: make(chan struct{}), log: mgr.GetLogger().WithName("webhook-certificate")}
+	if err := mgr.Add(c); err != nil {
 		return Kept{}, fmt.Errorf("watching Secret %s: %w", o.Secret, err)
 	}
-	return Kept{InPlace: f.inPlace, Trusted: trusted}, nil
+	return Kept{Get: c.get, Made: c.made, Trusted: trusted}, nil
 }
 
-// files writes the certificate from the Secret into a folder whenever it changes.
-type files struct {
+// current follows the certificate in the Secret.
+type current struct {
 	dir     string
 	secrets cache.Cache
-	inPlace chan struct{}
-	once    sync.Once
 	log     logr.Logger
+
+	certificate atomic.Pointer[tls.Certificate]
+	made        chan struct{}
+	once        sync.Once
 }
 
 // NeedLeaderElection says that every replica does this.
-func (f *files) NeedLeaderElection() bool { return false }
+func (c *current) NeedLeaderElection() bool { return false }
 
 // Start watches the Secret until the context ends.
-func (f *files) Start(ctx context.Context) error {
-	if err := os.MkdirAll(f.dir, 0o700); err != nil {
+func (c *current) Start(ctx context.Context) error {
+	if err := os.MkdirAll(c.dir, 0o700); err != nil {
 		return fmt.Errorf("making the folder of the webhook certificate: %w", err)
 	}
-	informer, err := f.secrets.GetInformer(ctx, &corev1.Secret{}, cache.BlockUntilSynced(false))
+	informer, err := c.secrets.GetInformer(ctx, &corev1.Secret{}, cache.BlockUntilSynced(false))
 	if err != nil {
 		return fmt.Errorf("watching the webhook certificate: %w", err)
 	}
 	_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
-		AddFunc:    f.write,
-		UpdateFunc: func(_, obj any) { f.write(obj) },
+		AddFunc:    c.take,
+		UpdateFunc: func(_, obj any) { c.take(obj) },
 	})
 	if err != nil {
 		return fmt.Errorf("watching the webhook certificate: %w", err)
 	}
-	return f.secrets.Start(ctx)
+	return c.secrets.Start(ctx)
 }
 
-func (f *files) write(obj any) {
+func (c *current) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+	if certificate := c.certificate.Load(); certificate != nil {
+		return certificate, nil
+	}
+	return nil, errors.New("there is no certificate yet")
+}
+
+// take serves the certificate of the Secret from now on. One that is missing or broken changes nothing: the last good
+// one stands until another is made.
+func (c *current) take(obj any) {
 	secret, ok := obj.(*corev1.Secret)
-	if !ok || len(secret.Data[corev1.TLSCertKey]) == 0 || len(secret.Data[corev1.TLSPrivateKeyKey]) == 0 {
+	if !ok || len(secret.Data[corev1.TLSCertKey]) == 0 {
 		return
 	}
-	changed, err := f.replace(secret.Data[corev1.TLSCertKey], secret.Data[corev1.TLSPrivateKeyKey])
+	log := c.log.WithValues("secret", client.ObjectKeyFromObject(secret))
+	certificate, err := tls.X509KeyPair(secret.Data[corev1.TLSCertKey], secret.Data[corev1.TLSPrivateKeyKey])
 	if err != nil {
-		f.log.Error(err, "Could not write the webhook certificate", "dir", f.dir)
+		log.Error(err, "Could not read the webhook certificate")
 		return
 	}
-	if changed {
-		f.log.Info("Took the webhook certificate from its Secret", "secret", client.ObjectKeyFromObject(secret))
+	if before := c.certificate.Load(); before != nil && bytes.Equal(before.Certificate[0], certificate.Certificate[0]) {
+		return
 	}
-	f.once.Do(func() { close(f.inPlace) })
-}
-
-// replace puts the certificate after its key, since the server loads the pair when the certificate changes, and each
-// file as a whole, since it may load them at any time.
-func (f *files) replace(cert, key []byte) (changed bool, err error) {
-	for _, file := range []struct {
-		name string
-		text []byte
-	}{{corev1.TLSPrivateKeyKey, key}, {corev1.TLSCertKey, cert}} {
-		path := filepath.Join(f.dir, file.name)
-		if present, err := os.ReadFile(path); err == nil && bytes.Equal(present, file.text) {
-			continue
-		}
-		changed = true
-		if err := writeWhole(path, file.text); err != nil {
-			return false, err
-		}
+	if err := os.WriteFile(filepath.Join(c.dir, corev1.TLSCertKey), secret.Data[corev1.TLSCertKey], 0o600); err != nil {
+		log.Error(err, "Could not write the webhook certificate", "dir", c.dir)
+		return
 	}
-	return changed, nil
-}
-
-func writeWhole(path string, text []byte) error {
-	next, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")
-	if err != nil {
-		return err
-	}
-	_, err = next.Write(text)
-	if err := errors.Join(err, next.Close()); err != nil {
-		return errors.Join(err, os.Remove(next.Name()))
-	}
-	return os.Rename(next.Name(), path)
+	c.certificate.Store(&certificate)
+	c.once.Do(func() { close(c.made) })
+	log.Info("Took the webhook certificate from its Secret", "until", certificate.Leaf.NotAfter)
 }

@@ -82,16 +82,16 @@ type Webhook struct {
 	Enabled bool `json:"enabled,omitempty"`
 	// BindAddress to serve on. The default is ":9443".
 	BindAddress string `json:"bindAddress,omitempty"`
-	// CertDir holds tls.crt and tls.key. Managed writes them there. The default is
-	// /tmp/k8s-webhook-server/serving-certs.
+	// CertDir holds tls.crt and tls.key. With Managed it is a folder that the manager may write to, which holds the
+	// first of them only. The default is /tmp/k8s-webhook-server/serving-certs.
 	CertDir string `json:"certDir,omitempty"`
 	// Certificates is Managed (the default) or CertManager.
 	Certificates CertificateSource `json:"certificates,omitempty"`
 	// SecretName of the Secret that holds a Managed certificate, which must exist. Empty means
-	// pd-orchestrator-<component>, or pd-orchestrator where several components run as one.
+	// pd-orchestrator-<component>, of the first component where several run as one.
 	SecretName string `json:"secretName,omitempty"`
-	// ServiceName of the Service before the webhook, for which a Managed certificate is made. Empty means the
-	// Secret's name with -webhook behind it.
+	// ServiceName of the Service before the webhook, for which a Managed certificate is made. Empty means
+	// pd-orchestrator-<component>-webhook.
 	ServiceName string `json:"serviceName,omitempty"`
 	// DNSNames are further names that a Managed certificate is for.
 	DNSNames []string `json:"dnsNames,omitempty"`

@@ -37,6 +37,8 @@ type parts struct {
 	config    config.Configuration
 	metrics   metricsource.Querier
 	telemetry *telemetry.Metrics
+	// crossNamespace says whether the component acts on references to other namespaces: Denied or Trusted.
+	crossNamespace config.CrossNamespace
 }
 
 // component is one controller that can be switched on and off.
@@ -138,6 +140,7 @@ func Run(ctx context.Context, restConfig *rest.Config, c config.Configuration, n
 		}
 	}
 	for _, n := range names {
+		p.crossNamespace = components[n].webhook.actsOn(c.CrossNamespace)
 		if err := components[n].setup(ctx, p); err != nil {
 			return err
 		}
@@ -170,11 +173,6 @@ func leaseName(names []string) string {
 }
 
 func setupResourceScalingGroup(ctx context.Context, p parts) error {
-	crossNamespace := p.config.CrossNamespace
-	if crossNamespace == config.CrossNamespaceAdmitted {
-		// What is stored has been admitted, so the controller need not ask again, nor could it: it does not see who wrote.
-		crossNamespace = config.CrossNamespaceTrusted
-	}
 	r := &resourcescalinggroup.Reconciler{
 		Client:         p.mgr.GetClient(),
 		APIReader:      p.mgr.GetAPIReader(),
@@ -182,7 +180,7 @@ func setupResourceScalingGroup(ctx context.Context, p parts) error {
 		Clock:          clock.RealClock{},
 		Metrics:        p.metrics,
 		Prometheus:     p.config.Prometheus,
-		CrossNamespace: crossNamespace,
+		CrossNamespace: p.crossNamespace,
 		OwnNamespace:   p.config.Namespace,
 		Telemetry:      p.telemetry,
 		Concurrency:    p.config.ConcurrentReconciles,

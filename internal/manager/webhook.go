@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -31,7 +32,20 @@ type webhook struct {
 	// configuration is the name of the ValidatingWebhookConfiguration.
 	configuration string
 	path          string
-	handler       func(context.Context, parts) (http.Handler, error)
+	// handler is nil for a component whose objects nobody admits.
+	handler func(context.Context, parts) (http.Handler, error)
+}
+
+// actsOn says what a controller does with references to other namespaces. What has been admitted is followed without
+// asking again: the controller does not see who wrote. Without admission of its objects nobody has asked.
+func (w webhook) actsOn(configured config.CrossNamespace) config.CrossNamespace {
+	switch {
+	case configured != config.CrossNamespaceAdmitted:
+		return configured
+	case w.handler != nil:
+		return config.CrossNamespaceTrusted
+	}
+	return config.CrossNamespaceDenied
 }
 
 // podNamespace is the namespace of the pod that this process runs in, "" where it runs in none.
@@ -54,33 +68,39 @@ func serveWebhooks(ctx context.Context, p parts, names []string) error {
 	if err != nil {
 		return fmt.Errorf("webhook.bindAddress: %w", err)
 	}
-	served := &gatedServer{Server: ctrlwebhook.NewServer(ctrlwebhook.Options{
+	hooked := slices.DeleteFunc(slices.Clone(names), func(n string) bool { return components[n].webhook.handler == nil })
+	if len(hooked) == 0 {
+		return nil
+	}
+	var configurations []string
+	for _, n := range hooked {
+		configurations = append(configurations, components[n].webhook.configuration)
+	}
+	options := ctrlwebhook.Options{
 		Host:    host,
 		Port:    port,
 		CertDir: c.Webhook.CertDir,
 		TLSOpts: []func(*tls.Config){func(t *tls.Config) { t.MinVersion = tls.VersionTLS12 }},
-	})}
-	var configurations []string
-	for _, n := range names {
-		hook := components[n].webhook
-		handler, err := hook.handler(ctx, p)
-		if err != nil {
-			return err
-		}
-		served.Register(hook.path, handler)
-		configurations = append(configurations, hook.configuration)
 	}
-	ready := map[string]healthz.Checker{
-		"webhook":               served.StartedChecker(),
-		"webhook-configuration": registered(p.mgr.GetClient(), configurations),
-	}
+	ready := map[string]healthz.Checker{"webhook-configuration": registered(p.mgr.GetClient(), configurations)}
+	served := &gatedServer{}
 	if c.Webhook.Certificates == config.CertificatesManaged {
-		kept, err := certificates.Keep(p.mgr, certificateOptions(c, names, configurations))
+		kept, err := certificates.Keep(p.mgr, certificateOptions(c, hooked, configurations))
 		if err != nil {
 			return err
 		}
-		served.open = kept.InPlace
+		options.TLSOpts = append(options.TLSOpts, func(t *tls.Config) { t.GetCertificate = kept.Get })
+		served.open = kept.Made
 		ready["webhook-certificate"] = closed(kept.Trusted, "the API server does not trust the webhook's certificate yet")
+	}
+	served.Server = ctrlwebhook.NewServer(options)
+	ready["webhook"] = served.StartedChecker()
+	for _, n := range hooked {
+		handler, err := components[n].webhook.handler(ctx, p)
+		if err != nil {
+			return err
+		}
+		served.Register(components[n].webhook.path, handler)
 	}
 	if err := p.mgr.Add(served); err != nil {
 		return fmt.Errorf("adding the webhook server: %w", err)
@@ -93,22 +113,28 @@ func serveWebhooks(ctx context.Context, p parts, names []string) error {
 	return nil
 }
 
+// certificateOptions describe the certificate of the named components. Where several run as one, it is kept in the
+// Secret of the first, for the Services of all.
 func certificateOptions(c config.Configuration, names, configurations []string) certificates.Options {
 	secret := c.Webhook.SecretName
 	if secret == "" {
-		secret = "pd-orchestrator"
-		if len(names) == 1 {
-			secret += "-" + names[0]
+		secret = "pd-orchestrator-" + names[0]
+	}
+	services := []string{c.Webhook.ServiceName}
+	if c.Webhook.ServiceName == "" {
+		services = nil
+		for _, n := range names {
+			services = append(services, "pd-orchestrator-"+n+"-webhook")
 		}
 	}
-	service := c.Webhook.ServiceName
-	if service == "" {
-		service = secret + "-webhook"
+	var dnsNames []string
+	for _, s := range services {
+		dnsNames = append(dnsNames, s+"."+c.Namespace+".svc")
 	}
 	return certificates.Options{
 		Secret:         types.NamespacedName{Namespace: c.Namespace, Name: secret},
 		Dir:            c.Webhook.CertDir,
-		DNSNames:       append([]string{service + "." + c.Namespace + ".svc"}, c.Webhook.DNSNames...),
+		DNSNames:       append(dnsNames, c.Webhook.DNSNames...),
 		Configurations: configurations,
 		Validity:       c.Webhook.Validity(),
 		FieldOwner:     string(kube.FieldOwner(strings.Join(names, "+"))),
