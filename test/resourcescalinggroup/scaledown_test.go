@@ -113,9 +113,9 @@ func TestScaleDownSources(t *testing.T) {
 			values := map[int32]float64{0: 5, 1: 0, 2: 6}
 			w.Pin(values)
 			if tc.metric == "partial" {
-				w.PinGroup(2, api.Pin{Absent: []string{rsgtest.Metric}})
+				w.PinGroup(2, api.Pin{Absent: []string{w.Metric}})
 				delete(values, 2)
-				w.Prometheus.WaitValues(w, rsgtest.Metric, values)
+				w.Prometheus.WaitValues(w, values)
 			}
 			w.ScaleTo(2)
 			tc.check(w)
@@ -148,9 +148,9 @@ func TestScaleDownWithPrometheusStopped(t *testing.T) {
 
 func (tc scaleDownCase) create(t *testing.T) *rsgtest.World {
 	t.Helper()
-	w := env.World(t, "llm")
+	w := env.World(t, "llm").OwnMetric()
 	w.CreateBase(1, 1)
-	w.Create(w.RSG().Replicas(3).Metric(rsgtest.Metric).Obj())
+	w.Create(w.RSG().Replicas(3).Metric(w.Metric).Obj())
 	return w
 }
 
@@ -257,27 +257,36 @@ func TestPrometheusMisbehaves(t *testing.T) {
 func TestPodServesNoValue(t *testing.T) {
 	t.Parallel()
 	cases := map[string]struct {
-		pin        api.Pin
+		pin        func(metric string) api.Pin
 		seen       map[int32]float64
 		wantReason string
 	}{
-		"NaN":                          {pin: api.Pin{Metrics: map[string]api.Value{rsgtest.Metric: api.Value(math.NaN())}}, wantReason: v1alpha1.ReasonNotFinite},
-		"an endpoint that answers 500": {pin: api.Pin{Fault: api.FaultError}, seen: map[int32]float64{0: 5, 2: 6}, wantReason: v1alpha1.ReasonGroupMissing},
+		"NaN": {
+			pin: func(metric string) api.Pin {
+				return api.Pin{Metrics: map[string]api.Value{metric: api.Value(math.NaN())}}
+			},
+			wantReason: v1alpha1.ReasonNotFinite,
+		},
+		"an endpoint that answers 500": {
+			pin:        func(string) api.Pin { return api.Pin{Fault: api.FaultError} },
+			seen:       map[int32]float64{0: 5, 2: 6},
+			wantReason: v1alpha1.ReasonGroupMissing,
+		},
 	}
 	for sentence, tc := range cases {
 		t.Run(sentence, func(t *testing.T) {
 			t.Parallel()
 			env.Prometheus.Needed(t)
-			w := env.World(t, "llm")
+			w := env.World(t, "llm").OwnMetric()
 			w.CreateBase(1, 1)
-			w.Create(w.RSG().Replicas(3).Metric(rsgtest.Metric).Obj())
+			w.Create(w.RSG().Replicas(3).Metric(w.Metric).Obj())
 			w.Settled(3)
 			w.Pin(map[int32]float64{0: 5, 1: 0, 2: 6})
-			w.PinGroup(1, tc.pin)
+			w.PinGroup(1, tc.pin(w.Metric))
 			if tc.seen != nil {
-				w.Prometheus.WaitValues(w, rsgtest.Metric, tc.seen)
+				w.Prometheus.WaitValues(w, tc.seen)
 			} else {
-				w.Prometheus.WaitNaN(w, rsgtest.Metric, 1)
+				w.Prometheus.WaitNaN(w, 1)
 			}
 			w.ScaleTo(2)
 			w.Settled(2)

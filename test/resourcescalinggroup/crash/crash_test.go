@@ -143,7 +143,7 @@ func restart(w *rsgtest.World) {
 func waitValue(w *rsgtest.World, id int32, value float64) {
 	w.T.Helper()
 	testkit.Eventually(w.T, rsgtest.Patience, "Prometheus to have the new value", func(ctx context.Context) error {
-		got, err := w.Prometheus.ValuesByGroup(ctx, w, rsgtest.Metric)
+		got, err := w.Prometheus.ValuesByGroup(ctx, w)
 		if err == nil && got[id] != value {
 			err = fmt.Errorf("values by group are %v", got)
 		}

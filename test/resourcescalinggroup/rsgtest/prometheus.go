@@ -162,8 +162,8 @@ func (p *Prometheus) WhileStopped(t testing.TB, do func()) {
 }
 
 // ValuesByGroup asks Prometheus itself for the value of each group of a world.
-func (p *Prometheus) ValuesByGroup(ctx context.Context, w *World, metric string) (map[int32]float64, error) {
-	query := fmt.Sprintf(`avg by (group_id) ({__name__=%q, rsg_name=%q, namespace=~"%s|%s"})`, metric, w.Name, w.Namespace, w.Base)
+func (p *Prometheus) ValuesByGroup(ctx context.Context, w *World) (map[int32]float64, error) {
+	query := fmt.Sprintf(`avg by (group_id) ({__name__=%q, rsg_name=%q, namespace=~"%s|%s"})`, w.Metric, w.Name, w.Namespace, w.Base)
 	value, _, _, err := p.api.Query(ctx, query, time.Now())
 	if err != nil {
 		return nil, fmt.Errorf("asking Prometheus: %w", err)
@@ -184,10 +184,10 @@ func (p *Prometheus) ValuesByGroup(ctx context.Context, w *World, metric string)
 }
 
 // WaitValues waits until Prometheus has exactly these values for the groups of the world.
-func (p *Prometheus) WaitValues(w *World, metric string, want map[int32]float64) {
+func (p *Prometheus) WaitValues(w *World, want map[int32]float64) {
 	w.T.Helper()
 	testkit.Eventually(w.T, Patience, "Prometheus to have the groups' values", func(ctx context.Context) error {
-		got, err := p.ValuesByGroup(ctx, w, metric)
+		got, err := p.ValuesByGroup(ctx, w)
 		if err != nil {
 			return err
 		}
@@ -199,10 +199,10 @@ func (p *Prometheus) WaitValues(w *World, metric string, want map[int32]float64)
 }
 
 // WaitNaN waits until Prometheus has NaN for a group of the world.
-func (p *Prometheus) WaitNaN(w *World, metric string, id int32) {
+func (p *Prometheus) WaitNaN(w *World, id int32) {
 	w.T.Helper()
 	testkit.Eventually(w.T, Patience, "Prometheus to have NaN", func(ctx context.Context) error {
-		got, err := p.ValuesByGroup(ctx, w, metric)
+		got, err := p.ValuesByGroup(ctx, w)
 		if err != nil {
 			return err
 		}

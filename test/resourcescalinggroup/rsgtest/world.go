@@ -45,12 +45,14 @@ type World struct {
 	Base, Namespace string
 	// Name of the ResourceScalingGroup.
 	Name string
+	// Metric is the metric that Pin sets.
+	Metric string
 }
 
 // World makes the namespaces of a test and takes them away at its end.
 func (e *Env) World(t testing.TB, name string) *World {
 	t.Helper()
-	w := &World{Env: e, T: t, Name: name}
+	w := &World{Env: e, T: t, Name: name, Metric: Metric}
 	for prefix, into := range map[string]*string{"production": &w.Base, "scaling": &w.Namespace} {
 		ns := namespaceObject(prefix)
 		w.must(e.Client.Create(t.Context(), ns))
@@ -63,6 +65,12 @@ func (e *Env) World(t testing.TB, name string) *World {
 // OneNamespace makes the user's own workloads live beside the ResourceScalingGroup.
 func (w *World) OneNamespace() *World {
 	w.Base = w.Namespace
+	return w
+}
+
+// OwnMetric gives the world a metric that no other test has, for when a query must find nothing beyond this world.
+func (w *World) OwnMetric() *World {
+	w.Metric = "load_of_" + strings.ReplaceAll(w.Namespace, "-", "_")
 	return w
 }
 
@@ -406,9 +414,9 @@ func (w *World) Pods(ctx context.Context, labels map[string]string) ([]corev1.Po
 func (w *World) Pin(values map[int32]float64) {
 	w.T.Helper()
 	for _, id := range slices.Sorted(maps.Keys(values)) {
-		w.PinGroup(id, api.Pin{Metrics: map[string]api.Value{Metric: api.Value(values[id])}})
+		w.PinGroup(id, api.Pin{Metrics: map[string]api.Value{w.Metric: api.Value(values[id])}})
 	}
-	w.Prometheus.WaitValues(w, Metric, values)
+	w.Prometheus.WaitValues(w, values)
 }
 
 // PinGroup holds what the pods of a group serve.
