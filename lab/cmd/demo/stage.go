@@ -129,7 +129,7 @@ func (h *held) up(ctx context.Context, s settings) error {
 	if s.repo != "" {
 		args = append(args, "--repo="+s.repo)
 	}
-	up := exec.CommandContext(ctx, h.command, args...)
+	up := exec.CommandContext(ctx, h.command, args...) //nolint:gosec // The user names the command.
 	up.Stderr = os.Stderr
 	// It takes down what it has begun when it is asked to end.
 	up.Cancel = func() error { return up.Process.Signal(syscall.SIGTERM) }
@@ -188,7 +188,7 @@ func (h *held) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), downTimeout)
 	defer cancel()
 	var told bytes.Buffer
-	down := exec.CommandContext(ctx, h.command, "down", "--state="+h.dir)
+	down := exec.CommandContext(ctx, h.command, "down", "--state="+h.dir) //nolint:gosec // The user names the command.
 	down.Stderr = &told
 	// Ctrl-C reaches all processes of the terminal's foreground, and this one
 	// has to finish.
