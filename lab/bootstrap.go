@@ -43,6 +43,7 @@ func (l *Lab) bootstrap(ctx context.Context) error {
 			{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"get", "list", "watch", "patch", "update", "delete"}},
 			{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, Verbs: []string{"get", "list", "watch", "create", "patch", "update"}},
 		}},
+		{"lab-metrics-server", []string{component.MetricsServerUser}, metricsServerRules()},
 	} {
 		if err := createRole(ctx, client, role.name, role.users, role.rules); err != nil {
 			return err
@@ -87,6 +88,7 @@ func simulatedNode(name string, resources corev1.ResourceList) *corev1.Node {
 				corev1.LabelArchStable:           "amd64",
 				"node-role.kubernetes.io/worker": "",
 			},
+			Annotations: map[string]string{component.ResourceMetricsPathAnnotation: component.ResourceMetricsPath(name)},
 		},
 		Status: corev1.NodeStatus{Capacity: resources, Allocatable: resources},
 	}

@@ -69,6 +69,9 @@ func newIdentity(c component.Cluster) (*identity, error) {
 		{"controller-manager", func() (pki.KeyPair, error) { return cluster.Serving("kube-controller-manager", local...) }},
 		{"scheduler", func() (pki.KeyPair, error) { return cluster.Serving("kube-scheduler", local...) }},
 		{"kwok", func() (pki.KeyPair, error) { return cluster.Serving("kwok", local...) }},
+		{"metrics-server", func() (pki.KeyPair, error) {
+			return cluster.Serving("metrics-server", append([]string{component.MetricsServerHost}, local...)...)
+		}},
 	}
 	for _, file := range files {
 		pair, err := file.issue()
@@ -184,6 +187,7 @@ func (l *Lab) componentKubeconfigs() error {
 		Kwok:              component.KwokUser,
 		Prometheus:        component.PrometheusUser,
 		Simulator:         component.SimulatorUser,
+		MetricsServer:     component.MetricsServerUser,
 	} {
 		config, err := l.UserConfig(user)
 		if err != nil {

@@ -30,6 +30,7 @@ import (
 )
 
 // Names of the parts that a lab runs, for Part and Options.ExtraArgs.
+// MetricsServer runs where Options.With names it.
 const (
 	Etcd              = component.EtcdName
 	APIServer         = component.APIServerName
@@ -38,6 +39,7 @@ const (
 	Kwok              = component.KwokName
 	Simulator         = component.SimulatorName
 	Prometheus        = component.PrometheusName
+	MetricsServer     = component.MetricsServerName
 	Manager           = "manager"
 )
 
@@ -92,6 +94,7 @@ func (l *Lab) start(ctx context.Context) error {
 	l.cluster.Binaries = binaries
 	l.cluster.Ports = ports
 	l.cluster.Tuning = l.options.tuning()
+	l.cluster.ResourceMetrics = slices.Contains(l.options.With, MetricsServer)
 
 	if l.identity, err = newIdentity(l.cluster); err != nil {
 		return err
@@ -111,6 +114,11 @@ func (l *Lab) start(ctx context.Context) error {
 	}
 	if err := l.waitSchedulable(ctx); err != nil {
 		return err
+	}
+	if l.cluster.ResourceMetrics {
+		if err := l.registerResourceMetrics(ctx); err != nil {
+			return err
+		}
 	}
 	l.say("ready after %.1f s", time.Since(started).Seconds())
 	return nil
@@ -295,6 +303,7 @@ func (l *Lab) reservePorts() (component.Ports, error) {
 		{"127.0.0.1", &ports.Prometheus},
 		{"0.0.0.0", &ports.Simulator},
 		{"127.0.0.1", &ports.SimulatorControl},
+		{"127.0.0.1", &ports.MetricsServer},
 	} {
 		port, err := process.ReservePort(want.address)
 		if err != nil {

@@ -34,6 +34,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
@@ -54,7 +55,7 @@ func TestMain(m *testing.M) {
 	}
 	os.Exit(func() int {
 		var err error
-		if shared, err = lab.Start(context.Background(), lab.Options{}); err != nil {
+		if shared, err = lab.Start(context.Background(), lab.Options{With: []string{lab.MetricsServer}}); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			return 1
 		}
@@ -182,6 +183,69 @@ func TestPodsServicesAndSeries(t *testing.T) {
 
 // A node whose Lease is not renewed is taken for lost a minute after its start,
 // when no test looks any more.
+func TestUsageIsWhatAnnotationsSay(t *testing.T) {
+	client := kubernetes.NewForConfigOrDie(shared.AdminConfig())
+	namespace := newNamespace(t, client)
+	for name, annotations := range map[string]map[string]string{
+		"busy": {lab.CPUAnnotation: "1500m", lab.MemoryAnnotation: "2Gi"},
+		"idle": nil,
+	} {
+		pod := &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: annotations},
+			Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "engine", Image: "example.org/engine:1"}}},
+		}
+		if _, err := client.CoreV1().Pods(namespace).Create(t.Context(), pod, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	usage := func() (map[string]corev1.ResourceList, error) {
+		text, err := client.Discovery().RESTClient().Get().AbsPath("/apis/metrics.k8s.io/v1beta1/namespaces", namespace, "pods").DoRaw(t.Context())
+		if err != nil {
+			return nil, err
+		}
+		var list struct {
+			Items []struct {
+				Metadata   metav1.ObjectMeta `json:"metadata"`
+				Containers []struct {
+					Usage corev1.ResourceList `json:"usage"`
+				} `json:"containers"`
+			} `json:"items"`
+		}
+		if err := json.Unmarshal(text, &list); err != nil {
+			return nil, err
+		}
+		pods := map[string]corev1.ResourceList{}
+		for _, item := range list.Items {
+			pods[item.Metadata.Name] = item.Containers[0].Usage
+		}
+		return pods, nil
+	}
+	uses := func(pod string, milliCPU, mebibytes int64) {
+		t.Helper()
+		eventually(t, func() error {
+			pods, err := usage()
+			if err != nil {
+				return err
+			}
+			// CPU is measured between two rounds, whose distance varies a little.
+			used := pods[pod]
+			cpu, memory := used.Cpu().MilliValue(), used.Memory().Value()>>20
+			if cpu < milliCPU*9/10 || cpu > milliCPU*11/10 || memory != mebibytes {
+				return fmt.Errorf("pod %s uses %dm and %dMi, want %dm and %dMi; all there are: %v", pod, cpu, memory, milliCPU, mebibytes, pods)
+			}
+			return nil
+		})
+	}
+	uses("busy", 1500, 2048)
+	uses("idle", 1, 1)
+
+	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:"3"}}}`, lab.CPUAnnotation)
+	if _, err := client.CoreV1().Pods(namespace).Patch(t.Context(), "busy", types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	uses("busy", 3000, 2048)
+}
+
 func TestNodesRenewTheirLeases(t *testing.T) {
 	client := kubernetes.NewForConfigOrDie(shared.AdminConfig())
 	nodes, err := client.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{})

@@ -152,15 +152,15 @@ func ParseWith(list string) ([]string, error) {
 	return names, validateWith(names)
 }
 
-// validateWith checks names of parts on demand. Helm is a tool and only built;
-// the others would have to run.
+// validateWith checks names of parts on demand: helm is a tool and only built,
+// metrics-server runs, and the others would have to.
 func validateWith(names []string) error {
 	var errs []error
 	for _, name := range names {
 		switch {
 		case !slices.Contains(build.OnDemand(), name):
 			errs = append(errs, fmt.Errorf("no part %q to add to the lab: there are %s", name, strings.Join(build.OnDemand(), ", ")))
-		case name != build.Helm:
+		case name != build.Helm && name != build.MetricsServer:
 			errs = append(errs, fmt.Errorf("part %q can be built (`lab build %s`), but the lab cannot run it yet", name, name))
 		}
 	}

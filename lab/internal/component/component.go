@@ -41,6 +41,7 @@ const (
 	KwokName              = "kwok"
 	SimulatorName         = "simulator"
 	PrometheusName        = "prometheus"
+	MetricsServerName     = "metrics-server"
 )
 
 // Users of the API server, as which the components act.
@@ -51,6 +52,7 @@ const (
 	KwokUser              = "lab-kwok"
 	PrometheusUser        = "lab-prometheus"
 	SimulatorUser         = "lab-simulator"
+	MetricsServerUser     = "lab-metrics-server"
 )
 
 // loopback is the address on which everything but the simulator's metrics
@@ -70,6 +72,9 @@ type Cluster struct {
 	StageFiles []string
 	// Ports are the TCP ports of all listeners.
 	Ports Ports
+	// ResourceMetrics adds simulated CPU and memory usage of pods, and
+	// metrics-server, which serves it.
+	ResourceMetrics bool
 	// Tuning holds what a user of the lab may set.
 	Tuning Tuning
 }
@@ -85,6 +90,7 @@ type Ports struct {
 	Prometheus        int
 	Simulator         int
 	SimulatorControl  int
+	MetricsServer     int
 }
 
 // Tuning are the settings of the components.
@@ -129,6 +135,9 @@ func (c Cluster) All(metrics bool) []Component {
 	components := []Component{c.Etcd(), c.APIServer(), c.ControllerManager(), c.Scheduler(), c.Kwok()}
 	if metrics {
 		components = append(components, c.Simulator(), c.Prometheus())
+	}
+	if c.ResourceMetrics {
+		components = append(components, c.MetricsServer())
 	}
 	for i := range components {
 		components[i].Args = append(components[i].Args, c.Tuning.ExtraArgs[components[i].Name]...)

@@ -18,12 +18,13 @@ func TestComponents(t *testing.T) {
 		Binaries:   map[string]string{},
 		StageFiles: []string{"/cache/stages/node.yaml", "/cache/stages/pod.yaml"},
 		Ports: Ports{Etcd: 1, EtcdPeer: 2, APIServer: 3, ControllerManager: 4, Scheduler: 5, Kwok: 6, Prometheus: 7,
-			Simulator: 8, SimulatorControl: 9},
+			Simulator: 8, SimulatorControl: 9, MetricsServer: 10},
+		ResourceMetrics: true,
 		Tuning: Tuning{ControllerQPS: 500, ControllerBurst: 1000, HPASyncPeriod: 15 * time.Second,
 			ScrapeInterval: time.Second, LookbackDelta: 90 * time.Second,
 			ExtraArgs: map[string][]string{SchedulerName: {"--v=4"}}},
 	}
-	for _, name := range []string{"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok", "simulator", "prometheus"} {
+	for _, name := range []string{"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok", "simulator", "prometheus", "metrics-server"} {
 		cluster.Binaries[name] = "/cache/" + name
 	}
 
@@ -54,7 +55,7 @@ func TestComponents(t *testing.T) {
 
 func TestEveryComponentCanStart(t *testing.T) {
 	known := map[string]bool{}
-	for _, c := range (Cluster{}).All(true) {
+	for _, c := range (Cluster{ResourceMetrics: true}).All(true) {
 		for _, name := range c.After {
 			if !known[name] {
 				t.Errorf("%s comes after %s, which does not come before it", c.Name, name)
@@ -68,6 +69,9 @@ func TestWithoutMetrics(t *testing.T) {
 	for _, c := range (Cluster{}).All(false) {
 		if c.Name == PrometheusName || c.Name == SimulatorName {
 			t.Errorf("%s is there without metrics", c.Name)
+		}
+		if c.Name == MetricsServerName {
+			t.Errorf("%s is there though nobody asked for it", c.Name)
 		}
 	}
 }

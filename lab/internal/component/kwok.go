@@ -24,10 +24,17 @@ func (c Cluster) Kwok() Component {
 	for _, file := range c.StageFiles {
 		args = append(args, "--config="+file)
 	}
+	var files []File
+	if c.ResourceMetrics {
+		usage := File{Path: c.Config("kwok-usage.yaml"), Content: usageConfig()}
+		files = append(files, usage)
+		args = append(args, "--config="+usage.Path)
+	}
 	return Component{
 		Name:        KwokName,
 		Binary:      c.Binaries["kwok"],
 		Args:        args,
+		Files:       files,
 		ReadyURL:    fmt.Sprintf("https://%s:%d/healthz", loopback, c.Ports.Kwok),
 		After:       []string{APIServerName},
 		StopTimeout: stopTimeout,
