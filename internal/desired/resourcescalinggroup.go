@@ -91,6 +91,14 @@ func GroupStatus(rsg *v1alpha1.ResourceScalingGroup, o GroupObservation, now met
 	return s
 }
 
+// CountGroups says a number of groups in words.
+func CountGroups(n int32) string {
+	if n == 1 {
+		return "1 group"
+	}
+	return fmt.Sprintf("%d groups", n)
+}
+
 // Replicas is the number of groups that the spec asks for.
 func Replicas(rsg *v1alpha1.ResourceScalingGroup) int32 {
 	if c := rsg.Spec.ScalingStrategy.GroupConfig; c != nil {
@@ -285,7 +293,7 @@ func readyCondition(rsg *v1alpha1.ResourceScalingGroup, o GroupObservation, curr
 	case ready != wanted:
 		return no(v1alpha1.ReasonReplicasUnavailable, fmt.Sprintf("the replicas of %d of %d groups are available; not of %s", ready, wanted, unavailable(o.Groups)))
 	}
-	return condition.New(v1alpha1.ConditionReady, true, v1alpha1.ReasonReconciled, fmt.Sprintf("%d groups exist and their replicas are available", wanted))
+	return condition.New(v1alpha1.ConditionReady, true, v1alpha1.ReasonReconciled, CountGroups(wanted)+" there, and all replicas available")
 }
 
 func problemCondition(problems []condition.Problem) metav1.Condition {

@@ -133,6 +133,11 @@ func (p *Prometheus) Vector(ctx context.Context, query string, at time.Time) ([]
 func explain(err error) error {
 	var apiErr *promv1.Error
 	if !errors.As(err, &apiErr) {
+		// The address is the operator's, and the query is in the log.
+		var requestErr *url.Error
+		if errors.As(err, &requestErr) {
+			err = requestErr.Err
+		}
 		return fmt.Errorf("prometheus query failed: %w", err)
 	}
 	// The client knows scalars, vectors and matrices; of the rest it says only this.

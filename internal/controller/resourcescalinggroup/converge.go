@@ -81,14 +81,12 @@ func (p *pass) settleRecord(before []int32, plan groups.Plan) {
 	if len(before) == 0 {
 		return
 	}
-	for _, id := range before {
-		switch {
-		case slices.Contains(plan.Remove, id) || slices.Contains(plan.Spared, id):
-		case id == 0:
-			p.settle(v1alpha1.EventGroupRemoved, "RemoveGroup", "group 0 is at zero replicas")
-		default:
-			p.settle(v1alpha1.EventGroupRemoved, "RemoveGroup", "group %d is gone", id)
-		}
+	// One event for all: several of one reason in one pass could be taken for repetitions of each other.
+	gone := slices.DeleteFunc(slices.Clone(before), func(id int32) bool {
+		return slices.Contains(plan.Remove, id) || slices.Contains(plan.Spared, id)
+	})
+	if len(gone) > 0 {
+		p.settle(v1alpha1.EventGroupRemoved, "RemoveGroup", "%s", describeGone(gone))
 	}
 	record := p.status.ScaleDown
 	record.Pending = plan.Remove
@@ -118,7 +116,7 @@ func (r *Reconciler) choose(ctx context.Context, p *pass, plan groups.Plan) erro
 	if err := r.writeStatus(ctx, p); err != nil {
 		return err
 	}
-	note := fmt.Sprintf("scaling down to %d groups: removing %s by %s in %s order (%s)%s", desired.Replicas(p.rsg), joinIDs(choice.Victims),
+	note := fmt.Sprintf("scaling down to %s: removing %s by %s in %s order (%s)%s", desired.CountGroups(desired.Replicas(p.rsg)), joinIDs(choice.Victims),
 		choice.Level, order, choice.Why, describeValues(p.status.ScaleDown.Values))
 	if ranking.Reason != "" && ranking.Reason != v1alpha1.ReasonMetricUsed {
 		p.warn(v1alpha1.EventScaleDown, "ChooseGroups", "%s", note)
@@ -139,6 +137,18 @@ func describeValues(values []v1alpha1.GroupValue) string {
 		parts = append(parts, fmt.Sprintf("%d=%s", v.ID, v.Value))
 	}
 	return "; values by group: " + strings.Join(parts, " ")
+}
+
+// describeGone says what became of victims: clones are deleted, group 0 waits at zero.
+func describeGone(ids []int32) string {
+	var parts []string
+	if clones := slices.DeleteFunc(slices.Clone(ids), func(id int32) bool { return id == 0 }); len(clones) > 0 {
+		parts = append(parts, "removed "+joinIDs(clones))
+	}
+	if slices.Contains(ids, 0) {
+		parts = append(parts, "group 0 is at zero replicas")
+	}
+	return strings.Join(parts, "; ")
 }
 
 func joinIDs(ids []int32) string {

@@ -8,19 +8,33 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/pd-orchestrator/pd-orchestrator/api/autoscaling/v1alpha1"
 	"github.com/pd-orchestrator/pd-orchestrator/internal/kube"
 )
 
-// markBases puts the group labels on the base workloads. Their pod templates stay as they are, so nothing restarts.
+// markBases puts the group labels on the base workloads and on the Services that are cloned with them. Their pod
+// templates stay as they are, so nothing restarts.
 func (r *Reconciler) markBases(ctx context.Context, p *pass) error {
 	var errs []error
 	for _, t := range p.facts.targets {
 		if t.base != nil {
 			errs = append(errs, r.label(ctx, t.base, p.facts.owner.Labels(0)))
 		}
+	}
+	if p.facts.snapshot == nil {
+		return errors.Join(errs...)
+	}
+	for _, s := range p.facts.snapshot.Services {
+		svc := &corev1.Service{}
+		err := r.Client.Get(ctx, types.NamespacedName{Namespace: s.Namespace, Name: s.Name}, svc)
+		if err == nil {
+			svc.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Service"))
+			err = r.label(ctx, svc, p.facts.owner.Labels(0))
+		}
+		errs = append(errs, client.IgnoreNotFound(err))
 	}
 	return errors.Join(errs...)
 }
