@@ -72,7 +72,7 @@ func TestStory(t *testing.T) {
 		Values: []v1alpha1.GroupValue{{ID: 0, Value: "1"}, {ID: 1, Value: "5"}, {ID: 2, Value: "2"}, {ID: 3, Value: "7"}},
 	})
 	w.Event("Normal", v1alpha1.EventScaleDown, "removing groups 0, 2", "Metric", "0=1 1=5 2=2 3=7")
-	w.Event("Normal", v1alpha1.EventGroupRemoved, "group 2 is gone")
+	w.Event("Normal", v1alpha1.EventGroupRemoved, "removed group 2")
 	w.Event("Normal", v1alpha1.EventGroupRemoved, "group 0 is at zero")
 	w.Condition(v1alpha1.ConditionScaleDownMetric, metav1.ConditionTrue, v1alpha1.ReasonMetricUsed)
 	checkBaselineAnnotations(w, "2", "3")
