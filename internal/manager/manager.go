@@ -23,9 +23,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	autoscalingv1alpha1 "github.com/pd-orchestrator/pd-orchestrator/api/autoscaling/v1alpha1"
+	elasticscalerv1alpha1 "github.com/pd-orchestrator/pd-orchestrator/api/elasticscaler/v1alpha1"
+	tidalv1alpha1 "github.com/pd-orchestrator/pd-orchestrator/api/tidal/v1alpha1"
 	"github.com/pd-orchestrator/pd-orchestrator/internal/admission"
 	"github.com/pd-orchestrator/pd-orchestrator/internal/config"
 	"github.com/pd-orchestrator/pd-orchestrator/internal/controller/resourcescalinggroup"
+	"github.com/pd-orchestrator/pd-orchestrator/internal/controller/tidal"
 	"github.com/pd-orchestrator/pd-orchestrator/internal/kube"
 	"github.com/pd-orchestrator/pd-orchestrator/internal/metricsource"
 	"github.com/pd-orchestrator/pd-orchestrator/internal/telemetry"
@@ -59,6 +62,7 @@ var components = map[string]component{
 			handler:       admitResourceScalingGroup,
 		},
 	},
+	tidal.Component: {cache: noCacheOptions, setup: setupTidal},
 }
 
 // Components returns the names of the components, sorted.
@@ -91,6 +95,8 @@ func Run(ctx context.Context, restConfig *rest.Config, c config.Configuration, n
 	scheme := runtime.NewScheme()
 	utilruntime.Must(clientgoscheme.AddToScheme(scheme))
 	utilruntime.Must(autoscalingv1alpha1.AddToScheme(scheme))
+	utilruntime.Must(elasticscalerv1alpha1.AddToScheme(scheme))
+	utilruntime.Must(tidalv1alpha1.AddToScheme(scheme))
 
 	restConfig = rest.CopyConfig(restConfig)
 	restConfig.QPS, restConfig.Burst = c.Client.QPS, c.Client.Burst

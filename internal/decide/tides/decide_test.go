@@ -93,7 +93,9 @@ func TestDecideSaysWhatIsInForce(t *testing.T) {
 
 func TestContinueKeepsWhatIsInForce(t *testing.T) {
 	rules := []string{"day|0 8 * * *|10", "night|0 20 * * *|2"}
-	recorded := func(rule, time string, replicas int32) *Firing { return &Firing{Rule: rule, Time: at(t, time), Replicas: replicas} }
+	recorded := func(rule, time string, replicas int32) *Firing {
+		return &Firing{Rule: rule, Time: at(t, time), Replicas: replicas}
+	}
 	cases := map[string]struct {
 		rules    []string
 		recorded *Firing
