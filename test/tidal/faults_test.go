@@ -1,0 +1,335 @@
+package tidal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/pd-orchestrator/pd-orchestrator/api/tidal/v1alpha1"
+	"github.com/pd-orchestrator/pd-orchestrator/internal/testkit"
+	"github.com/pd-orchestrator/pd-orchestrator/lab"
+)
+
+var dayAndNight = []string{"day|0 8 * * *|10", "night|0 20 * * *|2"}
+
+func TestAFiringWhileNoControllerRunsIsCaughtUpWith(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "2026-06-15T19:50:00Z")
+	w.deployment("llm", 1)
+	w.tidal("tide", "llm", dayAndNight...)
+	first := w.start()
+	w.reaches("tide", "llm", 10, 1)
+	first.stop()
+	w.setTime("2026-06-15T20:10:00Z")
+	w.start()
+	w.reaches("tide", "llm", 2, 2)
+}
+
+func TestARestartBetweenFiringsWritesNothing(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "2026-06-15T12:00:00Z")
+	w.deployment("llm", 1)
+	w.tidal("tide", "llm", dayAndNight...)
+	first := w.start()
+	w.reaches("tide", "llm", 10, 1)
+	first.stop()
+	w.scaleByHand("llm", 7)
+	var before v1alpha1.Tidal
+	if err := w.get("tide", &before); err != nil {
+		t.Fatal(err)
+	}
+	w.start()
+	w.stays("llm", 7, 2)
+	var after v1alpha1.Tidal
+	if err := w.get("tide", &after); err != nil {
+		t.Fatal(err)
+	}
+	if after.ResourceVersion != before.ResourceVersion {
+		t.Errorf("the status was written: %s, before %s", show(after.Status), show(before.Status))
+	}
+}
+
+// writes counts what a controller asks of the API server, and lets tests come between.
+type writes struct {
+	scales, statuses atomic.Int64
+	beforeStatus     func() error
+	beforeScale      func() error
+}
+
+func (c *writes) wrap(inner client.WithWatch) client.Client {
+	return interceptor.NewClient(inner, interceptor.Funcs{
+		SubResourceUpdate: func(ctx context.Context, inner client.Client, sub string, obj client.Object, opts ...client.SubResourceUpdateOption) error {
+			count, before := &c.statuses, c.beforeStatus
+			if sub == "scale" {
+				count, before = &c.scales, c.beforeScale
+			}
+			if before != nil {
+				if err := before(); err != nil {
+					return err
+				}
+			}
+			count.Add(1)
+			return inner.SubResource(sub).Update(ctx, obj, opts...)
+		},
+	})
+}
+
+func TestACrashBetweenTheCountAndItsRecord(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "2026-06-15T19:50:00Z")
+	w.deployment("llm", 1)
+	w.tidal("tide", "llm", dayAndNight...)
+	var dying atomic.Bool
+	calls := &writes{beforeStatus: func() error {
+		if dying.Load() {
+			return errors.New("the process is gone")
+		}
+		return nil
+	}}
+	w.wrap = calls.wrap
+	first := w.start()
+	w.reaches("tide", "llm", 10, 1)
+	dying.Store(true)
+	w.setTime("2026-06-15T20:00:00Z")
+	testkit.Eventually(t, soon, "the count of the night", func(context.Context) error {
+		if got, _ := w.count("llm"); got != 2 {
+			return fmt.Errorf("%d", got)
+		}
+		return nil
+	})
+	first.stop()
+	w.wrap = nil
+	w.start()
+	w.reaches("tide", "llm", 2, 2)
+}
+
+func TestACountSetMeanwhileIsNotOverwrittenUnseen(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "2026-06-15T19:50:00Z")
+	w.deployment("llm", 1)
+	w.tidal("tide", "llm", dayAndNight...)
+	var once atomic.Bool
+	calls := &writes{}
+	calls.beforeScale = func() error {
+		if once.CompareAndSwap(true, false) {
+			w.scaleByHand("llm", 5)
+		}
+		return nil
+	}
+	w.wrap = calls.wrap
+	w.start()
+	w.reaches("tide", "llm", 10, 1)
+	once.Store(true)
+	w.setTime("2026-06-15T20:00:00Z")
+	// By hand to 5, then, from there, to 2: the first attempt met the version before.
+	w.reaches("tide", "llm", 2, 3)
+	if got := calls.scales.Load(); got != 3 {
+		t.Errorf("%d scale requests, want 3: one by day, one refused, one by night", got)
+	}
+}
+
+func TestSettledTidalsWriteNothing(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "2026-06-15T12:00:00Z")
+	calls := &writes{}
+	w.wrap = calls.wrap
+	for _, name := range []string{"a", "b", "c"} {
+		w.deployment(name, 1)
+		w.tidal(name, name, dayAndNight...)
+	}
+	w.start()
+	for _, name := range []string{"a", "b", "c"} {
+		w.reaches(name, name, 10, 1)
+	}
+	scales, statuses := calls.scales.Load(), calls.statuses.Load()
+	// What is none of a Tidal's business: the target's count, labels and status change.
+	w.scaleByHand("a", 3)
+	w.scaleByHand("a", 4)
+	testkit.Consistently(t, 5*time.Second, "nothing is written", func(context.Context) error {
+		if s, st := calls.scales.Load(), calls.statuses.Load(); s != scales || st != statuses {
+			return fmt.Errorf("%d scales and %d statuses more", s-scales, st-statuses)
+		}
+		return nil
+	})
+	if scales != 3 {
+		t.Errorf("%d scale writes for 3 firings", scales)
+	}
+}
+
+func TestALeaderChangeAcrossAFiring(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "2026-06-15T19:50:00Z")
+	w.deployment("llm", 1)
+	w.tidal("tide", "llm", dayAndNight...)
+	w.elect = true
+	first := w.start()
+	select {
+	case <-first.elected:
+	case <-time.After(soon):
+		t.Fatal("nobody leads")
+	}
+	second := w.start()
+	w.reaches("tide", "llm", 10, 1)
+	// The leader goes without giving up its Lease, so the other takes over only when it has run out: after the firing.
+	first.stop()
+	w.setTime("2026-06-15T20:00:00Z")
+	select {
+	case <-second.elected:
+		t.Fatal("the second leads while the first holds the Lease")
+	default:
+	}
+	w.reaches("tide", "llm", 2, 2)
+	<-second.elected
+}
+
+// Not parallel: everybody needs the API server.
+func TestTheAPIServerIsDownDuringAFiring(t *testing.T) {
+	w := newWorld(t, "2026-06-15T19:50:00Z")
+	w.deployment("llm", 1)
+	w.tidal("tide", "llm", dayAndNight...)
+	w.start()
+	w.reaches("tide", "llm", 10, 1)
+	server := plane.Part(lab.APIServer)
+	if err := server.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	w.setTime("2026-06-15T19:59:59Z")
+	// It is down until the firing is over and has been tried.
+	for deadline := w.clock.Now().Add(5 * time.Second); w.clock.Now().Before(deadline); {
+		select {
+		case <-t.Context().Done():
+			t.Fatal("cancelled")
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+	if err := server.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	testkit.Eventually(t, soon, "the API server", func(context.Context) error {
+		var tide v1alpha1.Tidal
+		return w.get("tide", &tide)
+	})
+	w.reaches("tide", "llm", 2, 2)
+}
+
+// inAMoment returns a rule that fires within a few seconds, in the clock of the machine.
+func inAMoment(name string, in time.Duration, replicas int) (string, time.Time) {
+	at := time.Now().UTC().Add(in).Truncate(time.Second)
+	return fmt.Sprintf("%s|%d %d %d * * *|%d", name, at.Second(), at.Minute(), at.Hour(), replicas), at
+}
+
+// Not parallel: this manager sees all namespaces.
+func TestTheManagerIsKilledAcrossAFiring(t *testing.T) {
+	w := newWorld(t, "2026-06-15T12:00:00Z")
+	w.deployment("llm", 1)
+	manager, err := plane.StartManager(t.Context(), lab.ManagerOptions{Args: []string{"--controllers=tidal"}, WithoutWebhook: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer manager.Stop()
+	rule, at := inAMoment("soon", 8*time.Second, 4)
+	before, _ := inAMoment("before", -time.Minute, 2)
+	w.tidal("tide", "llm", before, rule)
+	w.reaches("tide", "llm", 2, 1)
+	if !time.Now().Before(at) {
+		t.Skip("the machine is too busy: the firing is over before the manager could be killed")
+	}
+	if err := manager.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	<-time.After(time.Until(at.Add(time.Second)))
+	if got, _ := w.count("llm"); got != 2 {
+		t.Fatalf("%d replicas while no manager ran", got)
+	}
+	if err := manager.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.reaches("tide", "llm", 4, 2)
+}
+
+// Not parallel: this manager sees all namespaces.
+func TestTheManagerRunsInAnEmptyRootFileSystem(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("changing the root of a process takes root")
+	}
+	w := newWorld(t, "2026-06-15T12:00:00Z")
+	w.deployment("llm", 1)
+	w.tidal("tide", "llm", "always|CRON_TZ=Asia/Shanghai 0 0 8 * * *|3", "lord-howe|CRON_TZ=Australia/Lord_Howe 0 0 1 1 *|1")
+
+	program, err := plane.BuildCommand(t.Context(), ".", "./cmd/pd-orchestrator")
+	if err != nil {
+		t.Fatal(err)
+	}
+	root := t.TempDir()
+	text, err := os.ReadFile(program)
+	if err != nil {
+		t.Fatal(err)
+	}
+	health, err := plane.ReservePort()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(
+		os.WriteFile(filepath.Join(root, "pd-orchestrator"), text, 0o700),
+		lab.WriteKubeconfig(filepath.Join(root, "kubeconfig"), plane.AdminConfig()),
+		os.WriteFile(filepath.Join(root, "config.yaml"), fmt.Appendf(nil, `apiVersion: config.pd-orchestrator.io/v1alpha1
+kind: ManagerConfiguration
+health: {bindAddress: "127.0.0.1:%d"}
+metrics: {bindAddress: "0"}
+`, health), 0o600),
+	); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	log, err := os.Create(filepath.Join(t.TempDir(), "log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close()
+	command := exec.CommandContext(ctx, "/pd-orchestrator", "--config=/config.yaml", "--kubeconfig=/kubeconfig", "--controllers=tidal")
+	command.Path, command.Dir, command.Err = "/pd-orchestrator", "/", nil
+	command.Stdout, command.Stderr = log, log
+	command.Env = []string{}
+	command.SysProcAttr = &syscall.SysProcAttr{Chroot: root, Pdeathsig: syscall.SIGKILL}
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		cancel()
+		_ = command.Wait() // It was killed, and says so.
+		if t.Failed() {
+			out, _ := os.ReadFile(log.Name())
+			t.Logf("the manager said:\n%s", out)
+		}
+	}()
+	testkit.Eventually(t, soon, "the manager to be ready", func(ctx context.Context) error {
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("http://127.0.0.1:%d/readyz", health), nil)
+		if err != nil {
+			return err
+		}
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			return err
+		}
+		defer resp.Body.Close()
+		if resp.StatusCode != http.StatusOK {
+			return errors.New(resp.Status)
+		}
+		return nil
+	})
+	w.says("tide", v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonReconciled)
+	w.says("tide", v1alpha1.ConditionDegraded, metav1.ConditionFalse, v1alpha1.ReasonReconciled)
+	w.reaches("tide", "llm", 3, 1)
+}
