@@ -148,7 +148,7 @@ func (c *coverage) take(pod corev1.Pod, deleted bool, now time.Time) {
 	case had > 0 && has == 0:
 		c.bare[id] = now
 	case had == 0 && has > 0 && !c.bare[id].IsZero():
-		c.periods = append(c.periods, now.Sub(c.bare[id]))
+		c.periods = append(c.periods, now.Sub(c.bare[id]).Round(time.Millisecond))
 		c.w.T.Logf("group %s: another pod is matched %s after the last one went", id, now.Sub(c.bare[id]).Round(time.Millisecond))
 		delete(c.bare, id)
 	}
