@@ -44,7 +44,7 @@ func TestCertificatesFromElsewhere(t *testing.T) {
 
 	must(t, suite.lab.InstallWebhooks(t.Context(), port, suite.lab.CABundle()))
 	part, err := suite.lab.Run(t.Context(), lab.ProcessSpec{
-		Name: "manager-given-certificate", Path: program, Args: []string{"--config=" + file, "--kubeconfig=" + kubeconfig},
+		Name: "manager-given-certificate", Path: program, Args: []string{"--config=" + file, "--kubeconfig=" + kubeconfig, "--controllers=resourcescalinggroup"},
 		ReadyURL: readyURL, StartTimeout: time.Minute, StopTimeout: 15 * time.Second,
 	})
 	must(t, err)

@@ -92,7 +92,7 @@ func start(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	suite.manager, err = suite.lab.StartManager(ctx, lab.ManagerOptions{Config: config, ReadyURL: readyURL, Client: suite.identity})
+	suite.manager, err = suite.lab.StartManager(ctx, lab.ManagerOptions{Config: config, ReadyURL: readyURL, Client: suite.identity, Args: []string{"--controllers=resourcescalinggroup"}})
 	return err
 }
 
