@@ -17,6 +17,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -72,6 +73,9 @@ type notice struct {
 	reason  string
 	action  string
 	note    string
+	// related is the other object that it is about. Events of one reason about the same objects, written in one pass,
+	// are taken for repetitions of the first.
+	related client.Object
 }
 
 // pass is the state of one Reconcile.
@@ -232,7 +236,11 @@ func (r *Reconciler) emit(p *pass) {
 			kind = "Warning"
 		}
 		// The API server takes notes of at most 1024 bytes.
-		r.Recorder.Eventf(p.rsg, nil, kind, e.reason, e.action, "%s", shortened(e.note, 1000))
+		var related runtime.Object
+		if e.related != nil {
+			related = e.related
+		}
+		r.Recorder.Eventf(p.rsg, related, kind, e.reason, e.action, "%s", shortened(e.note, 1000))
 	}
 }
 

@@ -76,14 +76,17 @@ func (r *Reconciler) setCount(ctx context.Context, p *pass, t target, config v1a
 		return fmt.Errorf("patch follower replicas failed: target %q: %w", t.name, err)
 	}
 	log.FromContext(ctx).Info("Set replicas", "target", t.name, "object", t.String(), "from", had, "to", want)
+	e := notice{reason: v1alpha1.EventReplicasSet, action: "SetLeader", related: t.base,
+		note: fmt.Sprintf("%s goes from %d to %d replicas, as leader.replicas says", t, had, want)}
 	switch {
 	case t.name != config.Leader.ResourceName:
-		p.event(v1alpha1.EventReplicasSet, "FollowLeader", "%s goes from %d to %d replicas: leader %q has %d", t, had, want, config.Leader.ResourceName, *plan.Leader)
+		e.action = "FollowLeader"
+		e.note = fmt.Sprintf("%s goes from %d to %d replicas: leader %q has %d", t, had, want, config.Leader.ResourceName, *plan.Leader)
 	case p.wasSettledAt(t.name, want):
-		p.warn(v1alpha1.EventLeaderReset, "SetLeader", "%s was changed to %d replicas and is set back to %d: to change it, set spec.scalingStrategy.leaderFollowerConfig.leader.replicas, or remove that field to follow the live count", t, had, want)
-	default:
-		p.event(v1alpha1.EventReplicasSet, "SetLeader", "%s goes from %d to %d replicas, as leader.replicas says", t, had, want)
+		e.warning, e.reason = true, v1alpha1.EventLeaderReset
+		e.note = fmt.Sprintf("%s was changed to %d replicas and is set back to %d: to change it, set spec.scalingStrategy.leaderFollowerConfig.leader.replicas, or remove that field to follow the live count", t, had, want)
 	}
+	p.events = append(p.events, e)
 	return nil
 }
 

@@ -89,8 +89,12 @@ func (r *Reconciler) ensureSnapshot(ctx context.Context, p *pass) error {
 		return nil
 	}
 	p.event(v1alpha1.EventSnapshotCreated, "TakeSnapshot", "recorded %d targets and %d Services in ControllerRevision %s", len(snapshot.Targets), len(snapshot.Services), revision.Name)
+	var lost []string
 	for _, name := range slices.Sorted(maps.Keys(dropped)) {
-		p.warn(v1alpha1.EventServiceSettingsDropped, "TakeSnapshot", "clones of Service %s are made without %s, which only one Service can have", name, strings.Join(dropped[name], ", "))
+		lost = append(lost, fmt.Sprintf("Service %s without %s", name, strings.Join(dropped[name], ", ")))
+	}
+	if len(lost) > 0 {
+		p.warn(v1alpha1.EventServiceSettingsDropped, "TakeSnapshot", "only one Service can have some settings, so clones are made of %s", strings.Join(lost, "; "))
 	}
 	return nil
 }

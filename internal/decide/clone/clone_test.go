@@ -201,7 +201,7 @@ func TestSnapshotOfServices(t *testing.T) {
 				s.Spec.Ports[0].NodePort = 31315
 				s.Spec.HealthCheckNodePort = 30591
 				s.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal
-				s.Spec.LoadBalancerIP = "192.0.2.1" //nolint:staticcheck // Deprecated, and still in use.
+				s.Spec.LoadBalancerIP = "192.0.2.1"
 				s.Spec.ExternalIPs = []string{"192.0.2.2"}
 			}),
 			want: &corev1.ServiceSpec{

@@ -182,11 +182,11 @@ func reduceService(svc *corev1.Service) (ServiceSnapshot, []string) {
 		spec.ExternalTrafficPolicy = from.ExternalTrafficPolicy
 	case corev1.ServiceTypeNodePort:
 		spec.ExternalTrafficPolicy = from.ExternalTrafficPolicy
+	default: // Traffic from outside does not reach the others.
 	}
 	if len(from.ExternalIPs) > 0 {
 		dropped = append(dropped, "externalIPs")
 	}
-	//nolint:staticcheck // The field is deprecated but still in use, and its loss is what the user has to be told.
 	if from.LoadBalancerIP != "" {
 		dropped = append(dropped, "loadBalancerIP")
 	}
