@@ -13,35 +13,40 @@ const PollInterval = 25 * time.Millisecond
 
 // Eventually waits until check returns nil. A check that is still not satisfied when the time is up ends the test with
 // its last error, which is the reason.
-func Eventually(t testing.TB, within time.Duration, what string, check func(context.Context) error) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), within)
+func Eventually(tb testing.TB, within time.Duration, what string, check func(context.Context) error) {
+	tb.Helper()
+	ctx, cancel := context.WithTimeout(tb.Context(), within)
 	defer cancel()
 	ticker := time.NewTicker(PollInterval)
 	defer ticker.Stop()
+	var reason error
 	for {
 		err := check(ctx)
 		if err == nil {
 			return
 		}
+		// A look that the end of the time cut off says less than the one before.
+		if ctx.Err() == nil || reason == nil {
+			reason = err
+		}
 		select {
 		case <-ctx.Done():
-			t.Fatalf("waited %s for %s: %v", within, what, err)
+			tb.Fatalf("waited %s for %s: %v", within, what, reason)
 		case <-ticker.C:
 		}
 	}
 }
 
 // Consistently looks again and again until the time is over, and ends the test at the first look that fails.
-func Consistently(t testing.TB, during time.Duration, what string, check func(context.Context) error) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), during)
+func Consistently(tb testing.TB, during time.Duration, what string, check func(context.Context) error) {
+	tb.Helper()
+	ctx, cancel := context.WithTimeout(tb.Context(), during)
 	defer cancel()
 	ticker := time.NewTicker(PollInterval)
 	defer ticker.Stop()
 	for {
-		if err := check(t.Context()); err != nil {
-			t.Fatalf("expected for %s that %s: %v", during, what, err)
+		if err := check(tb.Context()); err != nil {
+			tb.Fatalf("expected for %s that %s: %v", during, what, err)
 		}
 		select {
 		case <-ctx.Done():

@@ -199,7 +199,7 @@ func (m *Manager) ready(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer resp.Body.Close()
+	defer func() { _ = resp.Body.Close() }()
 	if resp.StatusCode != http.StatusOK {
 		return fmt.Errorf("%s answers %s", m.readyURL, resp.Status)
 	}

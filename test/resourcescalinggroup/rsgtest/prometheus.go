@@ -135,27 +135,27 @@ func (p *Prometheus) Queries(w *World) []string {
 }
 
 // Needed keeps other tests from stopping Prometheus until the end of this one.
-func (p *Prometheus) Needed(t testing.TB) {
+func (p *Prometheus) Needed(tb testing.TB) {
 	p.up.RLock()
-	t.Cleanup(p.up.RUnlock)
+	tb.Cleanup(p.up.RUnlock)
 }
 
 // WhileStopped stops the lab's Prometheus, runs the function, and starts Prometheus again. It waits until no other test
 // needs it.
-func (p *Prometheus) WhileStopped(t testing.TB, do func()) {
-	t.Helper()
+func (p *Prometheus) WhileStopped(tb testing.TB, do func()) {
+	tb.Helper()
 	p.up.Lock()
 	defer p.up.Unlock()
 	part := p.lab.Part(lab.Prometheus)
 	if err := part.Stop(); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	defer func() {
 		// The test's context is over when the test has failed.
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
 		if err := part.Start(ctx); err != nil {
-			t.Error(err)
+			tb.Error(err)
 		}
 	}()
 	do()

@@ -50,15 +50,15 @@ type World struct {
 }
 
 // World makes the namespaces of a test and takes them away at its end.
-func (e *Env) World(t testing.TB, name string) *World {
-	t.Helper()
-	w := &World{Env: e, T: t, Name: name, Metric: Metric}
+func (e *Env) World(tb testing.TB, name string) *World {
+	tb.Helper()
+	w := &World{Env: e, T: tb, Name: name, Metric: Metric}
 	for prefix, into := range map[string]*string{"production": &w.Base, "scaling": &w.Namespace} {
 		ns := namespaceObject(prefix)
-		w.must(e.Client.Create(t.Context(), ns))
+		w.must(e.Client.Create(tb.Context(), ns))
 		*into = ns.Name
 	}
-	t.Cleanup(w.end)
+	tb.Cleanup(w.end)
 	return w
 }
 
@@ -75,9 +75,9 @@ func (w *World) OwnMetric() *World {
 }
 
 // For returns the world for use in a subtest.
-func (w *World) For(t testing.TB) *World {
+func (w *World) For(tb testing.TB) *World {
 	other := *w
-	other.T = t
+	other.T = tb
 	return &other
 }
 
@@ -218,7 +218,7 @@ func Settled(rsg *v1alpha1.ResourceScalingGroup, groups int32) error {
 	case ready == nil || ready.ObservedGeneration != rsg.Generation || rsg.Status.ObservedGeneration != rsg.Generation:
 		return fmt.Errorf("generation %d is not observed yet", rsg.Generation)
 	case ready.Status != metav1.ConditionTrue || ready.Reason != v1alpha1.ReasonReconciled:
-		return fmt.Errorf("Ready is %s, reason %s: %s", ready.Status, ready.Reason, ready.Message)
+		return fmt.Errorf("condition Ready is %s, reason %s: %s", ready.Status, ready.Reason, ready.Message)
 	case rsg.Status.CurrentReplicas == nil || *rsg.Status.CurrentReplicas != groups:
 		return fmt.Errorf("status.currentReplicas is not %d", groups)
 	case rsg.Status.LastScaleDown != nil && len(rsg.Status.LastScaleDown.Pending) > 0:

@@ -300,7 +300,7 @@ func scrape(ctx context.Context, c *http.Client, url string) (map[string]*dto.Me
 	if err != nil {
 		return nil, err
 	}
-	defer resp.Body.Close()
+	defer func() { _ = resp.Body.Close() }()
 	return parse(resp.Body)
 }
 
