@@ -5,6 +5,7 @@ package hpa
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"slices"
@@ -34,7 +35,16 @@ var (
 // syncPeriod is the HPA controller's own default, at which the lab runs it.
 const syncPeriod = 15 * time.Second
 
+// parallel is how many tests run at once, whatever the number of cores: nearly all of their time they wait for the HPA
+// controller.
+const parallel = "8"
+
 func TestMain(m *testing.M) {
+	flag.Parse()
+	if err := flag.Set("test.parallel", parallel); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
 	os.Exit(rsgtest.Main(m, &env, func(ctx context.Context, e *rsgtest.Env) error {
 		if _, err := e.StartManager(ctx, rsgtest.ManagerOptions{}); err != nil {
 			return err
