@@ -233,9 +233,9 @@ func TestPrometheusMisbehaves(t *testing.T) {
 	for sentence, tc := range cases {
 		t.Run(sentence, func(t *testing.T) {
 			t.Parallel()
-			w := env.World(t, "llm")
+			w := env.World(t, "llm").OwnMetric()
 			w.CreateBase(1, 1)
-			w.Create(w.RSG().Replicas(3).Metric(rsgtest.Metric).Obj())
+			w.Create(w.RSG().Replicas(3).Metric(w.Metric).Obj())
 			w.Settled(3)
 			env.Prometheus.Fault(w, tc.answer)
 			w.ScaleTo(2)
