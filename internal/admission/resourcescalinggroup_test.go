@@ -88,7 +88,7 @@ func TestAccessOfTheWriter(t *testing.T) {
 		},
 		"of whom it cannot be found out": {
 			crossNamespace: config.CrossNamespaceAdmitted, asked: 3,
-			answer: func(a authorizationv1.ResourceAttributes) (bool, error) {
+			answer: func(authorizationv1.ResourceAttributes) (bool, error) {
 				return false, errors.New("the server is on fire")
 			},
 			want: `spec.targetResources[1].resourceRef: Forbidden: is in another namespace, and whether user "alice" is allowed to do this could not be found out, so it is refused: ` +

@@ -194,6 +194,7 @@ func TestRefusals(t *testing.T) {
 		},
 
 		// Scale-down by metric.
+		//nolint:misspell // The document warns of this very spelling.
 		"a metric type written wrong": {
 			replication, []string{"type: Gauge", "type: guage"},
 			[]string{`spec.scalingStrategy.groupConfig.scaleDown.metric.type: Unsupported value: "guage": supported values: "Counter", "Gauge", "Histogram"`},
