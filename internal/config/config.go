@@ -139,9 +139,9 @@ type Log struct {
 
 // Client limits requests to the API server.
 type Client struct {
-	// QPS is the sustained rate in requests per second, above 0. The default is 200.
+	// QPS is the sustained rate in requests per second, above 0. The default is 1000: the server has limits of its own.
 	QPS float32 `json:"qps,omitempty"`
-	// Burst is how many may come at once, at least QPS. The default is 400.
+	// Burst is how many may come at once, at least QPS. The default is 2000.
 	Burst int `json:"burst,omitempty"`
 }
 
@@ -187,7 +187,7 @@ func Default() Configuration {
 		Health:     Endpoint{BindAddress: ":8081"},
 		Metrics:    Endpoint{BindAddress: ":8443"},
 		Log:        Log{Format: "json"},
-		Client:     Client{QPS: 200, Burst: 400},
+		Client:     Client{QPS: 1000, Burst: 2000},
 		Prometheus: Prometheus{TimeoutSeconds: 5, MaxSampleAgeSeconds: 120, Labels: PrometheusLabels{Namespace: "namespace"}},
 		Webhook: Webhook{
 			BindAddress:     ":9443",

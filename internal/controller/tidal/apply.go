@@ -64,6 +64,7 @@ func (r *Reconciler) scale(ctx context.Context, p *pass) error {
 		r.Telemetry.Fired(r.Clock.Now().Sub(active.Time))
 	}
 	if current.Spec.Replicas != active.Replicas {
+		p.written = true
 		r.Telemetry.Scaled()
 		log.FromContext(ctx).Info("Scaled", "target", kube.Describe(target), "from", current.Spec.Replicas, "to", active.Replicas, "rule", active.Rule, "since", active.Time)
 		p.events = append(p.events, notice{kind: "Normal", reason: v1alpha1.ReasonScaled, action: "Scale",

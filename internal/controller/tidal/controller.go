@@ -43,6 +43,10 @@ const (
 	unwatchedRetry = time.Minute
 	// conflictRetry lets the watch catch up after a write that was made from an outdated object.
 	conflictRetry = 100 * time.Millisecond
+	// recordDelay and recordPriority put off the record of a count behind the counts of all others that are due: when a
+	// thousand rules fire in one second, the targets come first.
+	recordDelay    = time.Millisecond
+	recordPriority = -10
 )
 
 // Reconciler reconciles Tidals. All fields must be set.
@@ -131,6 +135,8 @@ type pass struct {
 	events []notice
 	// retry is when to look again although no watch will say so, 0 for never.
 	retry time.Duration
+	// written tells that this pass has written a count, whose record is left to the next one.
+	written bool
 	// sameSpec tells that the status was written from the present spec.
 	sameSpec bool
 	// fired is the firing that this pass was the first to see, nil where it saw none.
@@ -164,6 +170,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err != nil {
 		return ctrl.Result{}, err
 	}
+	if p.written {
+		return ctrl.Result{RequeueAfter: recordDelay, Priority: new(recordPriority)}, nil
+	}
 	return ctrl.Result{RequeueAfter: p.retry}, nil
 }
 
@@ -186,6 +195,10 @@ func (r *Reconciler) run(ctx context.Context, p *pass) error {
 	var cause error
 	if !p.facts.bound {
 		cause = r.scale(ctx, p)
+	}
+	if p.written {
+		r.emit(p)
+		return nil
 	}
 	return r.finish(ctx, p, cause)
 }
@@ -225,11 +238,15 @@ func (r *Reconciler) finish(ctx context.Context, p *pass, cause error) error {
 			r.Telemetry.Fired(r.Clock.Now().Sub(p.fired.Time))
 		}
 	}
+	r.emit(p)
+	return errors.Join(cause, err)
+}
+
+func (r *Reconciler) emit(p *pass) {
 	for _, e := range p.events {
 		// The API server takes notes of at most 1024 bytes.
 		r.Recorder.Eventf(p.tidal, nil, e.kind, e.reason, e.action, "%s", shortened(e.note, 1000))
 	}
-	return errors.Join(cause, err)
 }
 
 // writeStatus writes the status where it differs from what was read. The write fails with a conflict when the object has
