@@ -81,7 +81,7 @@ func (k *Kinds) read(apiVersion string) (servedGroup, error) {
 	group := servedGroup{read: k.clock.Now(), kinds: map[string]Kind{}}
 	gv, err := schema.ParseGroupVersion(apiVersion)
 	if err != nil {
-		return group, nil // A text that names no group has no kinds.
+		return group, nil //nolint:nilerr // A text that names no group has no kinds.
 	}
 	list, err := k.discovery.ServerResourcesForGroupVersion(apiVersion)
 	if apierrors.IsNotFound(err) {

@@ -250,13 +250,13 @@ func TestABrokenRuleStopsNeitherSiblingsNorOthers(t *testing.T) {
 	w := newWorld(t, "2026-06-15T12:00:00Z")
 	w.deployment("a", 1)
 	w.deployment("b", 1)
-	w.tidal("broken", "a", "zone|CRON_TZ=Asia/Shanghia 0 9 * * *|9", "leap|0 0 30 2 *|8", "good|0 8 * * *|4")
+	w.tidal("broken", "a", "zone|CRON_TZ=Asia/Chongqin 0 9 * * *|9", "leap|0 0 30 2 *|8", "good|0 8 * * *|4")
 	w.tidal("whole", "b", "good|0 8 * * *|6")
 	w.start()
 	w.reaches("broken", "a", 4, 1)
 	w.reaches("whole", "b", 6, 1)
 	message := w.says("broken", v1alpha1.ConditionDegraded, metav1.ConditionTrue, v1alpha1.ReasonInvalidSchedule)
-	for _, want := range []string{`rule "zone": unknown time zone "Asia/Shanghia": must be a name`, `rule "leap": "0 0 30 2 *": it never fires`} {
+	for _, want := range []string{`rule "zone": unknown time zone "Asia/Chongqin": must be a name`, `rule "leap": "0 0 30 2 *": it never fires`} {
 		if !strings.Contains(message, want) {
 			t.Errorf("message %q does not say %q", message, want)
 		}

@@ -74,6 +74,7 @@ func expect(t *testing.T, when string, got []string, want ...string) {
 
 func TestAlarmWakesEachAtItsMoment(t *testing.T) {
 	within(t, func(t *testing.T, c *settable, a *alarm, woken func() []string) {
+		t.Helper()
 		start := c.Now()
 		a.Set(key(3), start.Add(3*time.Hour))
 		a.Set(key(1), start.Add(time.Hour))
@@ -97,6 +98,7 @@ func TestAlarmWakesEachAtItsMoment(t *testing.T) {
 
 func TestAlarmFollowsAClockThatIsSet(t *testing.T) {
 	within(t, func(t *testing.T, c *settable, a *alarm, woken func() []string) {
+		t.Helper()
 		a.Set(key(1), c.Now().Add(48*time.Hour))
 		a.Set(key(2), c.Now().Add(96*time.Hour))
 		c.move(72 * time.Hour)

@@ -211,7 +211,7 @@ func TestCompileKeepsTheSiblingsOfABrokenRule(t *testing.T) {
 }
 
 func TestValidateReturnsAllFindings(t *testing.T) {
-	all := Validate(spec("a|CRON_TZ=UTC|1", "b|0 9 * * *|2", "b|CRON_TZ=Asia/Shanghia 0 9 * * *|3"), field.NewPath("spec"))
+	all := Validate(spec("a|CRON_TZ=UTC|1", "b|0 9 * * *|2", "b|CRON_TZ=Asia/Chongqin 0 9 * * *|3"), field.NewPath("spec"))
 	var got []string
 	for _, e := range all {
 		got = append(got, string(e.Type)+" "+e.Field)

@@ -72,7 +72,7 @@ func TestParseRefusesWithTheFix(t *testing.T) {
 		"an empty zone before fields":            {"CRON_TZ= 0 50 16 * * *", "the time zone is empty"},
 		"prefix upon prefix":                     {"TZ=TZ=TZ=", "has no fields after the time zone"},
 		"prefix upon prefix and fields":          {"TZ=TZ=UTC 0 9 * * *", `time zone "TZ=UTC": must be a name`},
-		"a misspelt zone":                        {"CRON_TZ=Asia/Shanghia 0 9 * * *", `unknown time zone "Asia/Shanghia": must be a name of the IANA`},
+		"a misspelt zone":                        {"CRON_TZ=Asia/Chongqin 0 9 * * *", `unknown time zone "Asia/Chongqin": must be a name of the IANA`},
 		"the zone of the machine":                {"CRON_TZ=Local 0 9 * * *", "would depend on the machine"},
 		"the zone file of the machine":           {"CRON_TZ=localtime 0 9 * * *", "would depend on the machine"},
 		"leap seconds counted":                   {"CRON_TZ=right/Asia/Shanghai 0 9 * * *", "would depend on the machine"},

@@ -6,9 +6,7 @@ import (
 	"strings"
 	"sync"
 	"time"
-
-	// The zone database is part of the program, since minimal images have none.
-	_ "time/tzdata"
+	_ "time/tzdata" // The zone database is part of the program, since minimal images have none.
 )
 
 // zones holds the zones that have been read, by name. A zone takes 10 KB and tens of microseconds to read, and there are a
