@@ -22,8 +22,8 @@ func TestTargetInAnotherNamespaceWithoutTrust(t *testing.T) {
 	w.CreateBase(1, 1)
 	w.Create(w.RSG().Replicas(2).Obj())
 	w.Condition(v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonCrossNamespaceDenied,
-		`target "prefill" is in namespace `+w.Base, "crossNamespace: Trusted")
-	w.Event("Warning", v1alpha1.ReasonCrossNamespaceDenied, "crossNamespace: Trusted")
+		`target "prefill" is in namespace `+w.Base, "unless the operator")
+	w.Event("Warning", v1alpha1.ReasonCrossNamespaceDenied, "unless the operator")
 	w.HasGroups(map[int32][2]int32{0: {1, 1}})
 
 	near := env.World(t, "near").OneNamespace()
