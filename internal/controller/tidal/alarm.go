@@ -86,7 +86,7 @@ func (a *alarm) run(ctx context.Context, queue workqueue.TypedRateLimitingInterf
 	last := a.clock.Now().Round(0)
 	for {
 		now := a.clock.Now().Round(0) // Without the reading of the clock that nobody sets.
-		due, sleep := a.due(now, now.Before(last))
+		due, sleep := a.due(now, now.Before(last.Add(-longestSleep)))
 		last = now
 		for _, key := range due {
 			queue.Add(reconcile.Request{NamespacedName: key})

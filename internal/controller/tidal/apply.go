@@ -59,7 +59,6 @@ func (r *Reconciler) scale(ctx context.Context, p *pass) error {
 	p.status.Pending = false
 	p.status.LastScale = desired.ScaleRecord(*active, string(scaled.GetUID()))
 	p.known.scaled = p.status.LastScale
-	r.memory.keep(client.ObjectKeyFromObject(p.tidal), p.known)
 	if last := p.tidal.Status.LastScale; p.sameSpec && last != nil && last.TargetUID == uid && active.Time.After(last.Time.Time) {
 		r.Telemetry.Fired(r.Clock.Now().Sub(active.Time))
 	}
@@ -67,9 +66,10 @@ func (r *Reconciler) scale(ctx context.Context, p *pass) error {
 		p.written = true
 		r.Telemetry.Scaled()
 		log.FromContext(ctx).Info("Scaled", "target", kube.Describe(target), "from", current.Spec.Replicas, "to", active.Replicas, "rule", active.Rule, "since", active.Time)
-		p.events = append(p.events, notice{kind: "Normal", reason: v1alpha1.ReasonScaled, action: "Scale",
-			note: fmt.Sprintf("rule %q: %s scaled from %d to %d replicas", active.Rule, kube.Describe(target), current.Spec.Replicas, active.Replicas)})
+		p.known.told = &notice{kind: "Normal", reason: v1alpha1.ReasonScaled, action: "Scale",
+			note: fmt.Sprintf("rule %q: %s scaled from %d to %d replicas", active.Rule, kube.Describe(target), current.Spec.Replicas, active.Replicas)}
 	}
+	r.memory.keep(client.ObjectKeyFromObject(p.tidal), p.known)
 	return nil
 }
 

@@ -43,8 +43,8 @@ const (
 	unwatchedRetry = time.Minute
 	// conflictRetry lets the watch catch up after a write that was made from an outdated object.
 	conflictRetry = 100 * time.Millisecond
-	// recordDelay and recordPriority put off the record of a count behind the counts of all others that are due: when a
-	// thousand rules fire in one second, the targets come first.
+	// recordDelay and recordPriority put off the record of a count, and its event, behind the counts of all others that are
+	// due: when a thousand rules fire in one second, the targets come first.
 	recordDelay    = time.Millisecond
 	recordPriority = -10
 )
@@ -86,6 +86,8 @@ type remembered struct {
 	rules      []tides.Rule
 	problems   []tides.Problem
 	scaled     *v1alpha1.ScaleRecord
+	// told is the event of that write, which waits for the record.
+	told *notice
 }
 
 // recall returns what is remembered of a Tidal, with its rules read.
@@ -197,7 +199,6 @@ func (r *Reconciler) run(ctx context.Context, p *pass) error {
 		cause = r.scale(ctx, p)
 	}
 	if p.written {
-		r.emit(p)
 		return nil
 	}
 	return r.finish(ctx, p, cause)
@@ -234,19 +235,20 @@ func (r *Reconciler) finish(ctx context.Context, p *pass, cause error) error {
 	err := r.writeStatus(ctx, p)
 	if err == nil {
 		p.noteChanges(readyBefore)
+		if p.known.told != nil {
+			p.events = append(p.events, *p.known.told)
+			p.known.told = nil
+			r.memory.keep(client.ObjectKeyFromObject(p.tidal), p.known)
+		}
 		if p.fired != nil && p.facts.bound {
 			r.Telemetry.Fired(r.Clock.Now().Sub(p.fired.Time))
 		}
 	}
-	r.emit(p)
-	return errors.Join(cause, err)
-}
-
-func (r *Reconciler) emit(p *pass) {
 	for _, e := range p.events {
 		// The API server takes notes of at most 1024 bytes.
 		r.Recorder.Eventf(p.tidal, nil, e.kind, e.reason, e.action, "%s", shortened(e.note, 1000))
 	}
+	return errors.Join(cause, err)
 }
 
 // writeStatus writes the status where it differs from what was read. The write fails with a conflict when the object has

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	autoscalingv1alpha1 "github.com/pd-orchestrator/pd-orchestrator/api/autoscaling/v1alpha1"
 	elasticscalerv1alpha1 "github.com/pd-orchestrator/pd-orchestrator/api/elasticscaler/v1alpha1"
@@ -230,7 +231,11 @@ func (r *Reconciler) gatherScalers(ctx context.Context, tidal *v1alpha1.Tidal, f
 		f.sharedWith = append(f.sharedWith, name)
 	}
 	served, err := r.watches.ensureScalers(ctx)
-	if err != nil {
+	switch {
+	case errors.Is(err, errUnlisted):
+		// A firing does not wait for a condition that only names others.
+		log.FromContext(ctx).V(1).Info("Scalers of the target are not known", "cause", err.Error())
+	case err != nil:
 		return err
 	}
 	if served {

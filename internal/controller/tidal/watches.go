@@ -28,6 +28,9 @@ import (
 // firstSync is how long a pass waits for the first list of a kind.
 const firstSync = 5 * time.Second
 
+// errUnlisted says that the manager may not list ElasticScalers, or cannot now.
+var errUnlisted = errors.New("listing ElasticScalers: there is no answer, or no right to")
+
 // watches starts a watch for each kind that a Tidal refers to, when the first one does: which kinds there are is up to
 // users, and the CRD of ElasticScalers may come later than this controller or never.
 type watches struct {
@@ -78,7 +81,7 @@ func (w *watches) ensureScalers(ctx context.Context) (bool, error) {
 	toTidals := handler.EnqueueRequestsFromMapFunc(w.reconciler.requestsForScaler)
 	synced, err := w.ensure(ctx, gvk, &elasticscalerv1alpha1.ElasticScaler{}, index, toTidals, predicate.GenerationChangedPredicate{})
 	if err == nil && !synced {
-		return false, errors.New("reading ElasticScalers: they cannot be listed")
+		return false, errUnlisted
 	}
 	return synced, err
 }
