@@ -62,14 +62,16 @@ type ManagerOptions struct {
 
 // Main starts a lab, hands it to setup, runs the tests and stops the lab. It returns the exit code. with names parts of
 // the lab beyond the standard ones.
-func Main(m *testing.M, env **Env, setup func(context.Context, *Env) error, with ...string) int {
+func Main(m *testing.M, env **Env, setup func(context.Context, *Env) error, with ...string) (code int) {
 	ctx, cancel := context.WithTimeout(context.Background(), 40*time.Minute)
 	defer cancel()
 	e, err := start(ctx, with)
 	if err == nil {
 		defer func() {
+			// A data race in the manager is a failure, whatever the tests say.
 			if err := e.stop(); err != nil {
 				fmt.Fprintln(os.Stderr, err)
+				code = max(code, 1)
 			}
 		}()
 		err = setup(ctx, e)
