@@ -37,6 +37,7 @@ func BenchmarkScaleUp(b *testing.B) {
 
 // scaleUp times the controller.
 func scaleUp(b *testing.B) time.Duration {
+	b.Helper()
 	w := env.World(b, "bench").OneNamespace()
 	w.CreateBase(1, 1)
 	w.Create(w.RSG().Replicas(1).Obj())
@@ -51,6 +52,7 @@ func scaleUp(b *testing.B) time.Duration {
 
 // plainClient times a program that does nothing but create the same objects.
 func plainClient(b *testing.B) time.Duration {
+	b.Helper()
 	w := env.World(b, "plain").OneNamespace()
 	config := rest.CopyConfig(env.Lab.AdminConfig())
 	config.QPS = -1 // No limit of its own.

@@ -136,6 +136,7 @@ func (p *Prometheus) Queries(w *World) []string {
 
 // Needed keeps other tests from stopping Prometheus until the end of this one.
 func (p *Prometheus) Needed(tb testing.TB) {
+	tb.Helper()
 	p.up.RLock()
 	tb.Cleanup(p.up.RUnlock)
 }

@@ -76,6 +76,7 @@ func (w *World) OwnMetric() *World {
 
 // For returns the world for use in a subtest.
 func (w *World) For(tb testing.TB) *World {
+	tb.Helper()
 	other := *w
 	other.T = tb
 	return &other
