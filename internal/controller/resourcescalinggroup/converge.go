@@ -199,7 +199,9 @@ func (r *Reconciler) rank(ctx context.Context, p *pass, metric v1alpha1.ScaleDow
 		return ranking
 	}
 	// Series that are there without the scope's labels are a wrong setting, not a missing metric.
-	if wide := r.rankWithin(ctx, metric, candidates, victims.Scope{ReplicaLabels: scope.ReplicaLabels}); wide.Reason == v1alpha1.ReasonMetricUsed {
+	wide := scope
+	wide.OrAbsent = true
+	if r.rankWithin(ctx, metric, candidates, wide).Reason == v1alpha1.ReasonMetricUsed {
 		return victims.Ranking{Reason: v1alpha1.ReasonMetricScopeMismatch, Message: fmt.Sprintf(
 			"%s, but has series without the labels that narrow the query: check prometheus.labels.namespace (%q) and prometheus.labels.rsg (%q)",
 			ranking.Message, scope.NamespaceLabel, scope.RSGLabel)}

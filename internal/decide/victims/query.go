@@ -30,6 +30,9 @@ type Scope struct {
 	RSGLabel string
 	// RSG is the name of the ResourceScalingGroup.
 	RSG string
+	// OrAbsent also takes series that lack the labels, and still none of another ResourceScalingGroup. It tells a scope
+	// that names labels which nothing sets from a metric that is missing.
+	OrAbsent bool
 	// ReplicaLabels tell the members of a pair of Prometheus servers apart; their series are counted once.
 	ReplicaLabels []string
 }
@@ -84,17 +87,29 @@ func narrow(expr parser.Expr, scope Scope) {
 			return nil
 		}
 		if scope.NamespaceLabel != "" && len(scope.Namespaces) > 0 && !names(selector, scope.NamespaceLabel) {
-			quoted := make([]string, len(scope.Namespaces))
-			for i, ns := range scope.Namespaces {
-				quoted[i] = regexp.QuoteMeta(ns)
-			}
-			add(selector, labels.MatchRegexp, scope.NamespaceLabel, strings.Join(quoted, "|"))
+			add(selector, labels.MatchRegexp, scope.NamespaceLabel, scope.anyOf(scope.Namespaces...))
 		}
 		if scope.RSGLabel != "" && !names(selector, scope.RSGLabel) {
-			add(selector, labels.MatchEqual, scope.RSGLabel, scope.RSG)
+			if scope.OrAbsent {
+				add(selector, labels.MatchRegexp, scope.RSGLabel, scope.anyOf(scope.RSG))
+			} else {
+				add(selector, labels.MatchEqual, scope.RSGLabel, scope.RSG)
+			}
 		}
 		return nil
 	})
+}
+
+// anyOf is a regular expression for one of the values, or for an absent label too. A label that is absent is empty.
+func (s Scope) anyOf(values ...string) string {
+	quoted := make([]string, len(values), len(values)+1)
+	for i, v := range values {
+		quoted[i] = regexp.QuoteMeta(v)
+	}
+	if s.OrAbsent {
+		quoted = append(quoted, "")
+	}
+	return strings.Join(quoted, "|")
 }
 
 func names(s *parser.VectorSelector, label string) bool {

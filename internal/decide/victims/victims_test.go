@@ -176,6 +176,11 @@ func TestBuildQuery(t *testing.T) {
 			metric: v1alpha1.ScaleDownMetric{Expr: `a{x="1"} + b`}, scope: scope,
 			value: `avg by (group_id) (a{namespace=~"a\\.b|prod",rsg_name="llm",x="1"} + b{namespace=~"a\\.b|prod",rsg_name="llm"})`,
 		},
+		"or to those and to series without the labels": {
+			metric: v1alpha1.ScaleDownMetric{Expr: "a"},
+			scope:  Scope{NamespaceLabel: "namespace", Namespaces: []string{"prod"}, RSGLabel: "rsg_name", RSG: "l.m", OrAbsent: true},
+			value:  `avg by (group_id) (a{namespace=~"prod|",rsg_name=~"l\\.m|"})`, age: `min by (group_id) (timestamp(a{namespace=~"prod|",rsg_name=~"l\\.m|"}))`,
+		},
 		"but not by a label that it names itself": {
 			metric: v1alpha1.ScaleDownMetric{Expr: `a{namespace="other"}`}, scope: scope,
 			value: `avg by (group_id) (a{namespace="other",rsg_name="llm"})`, age: `min by (group_id) (timestamp(a{namespace="other",rsg_name="llm"}))`,
