@@ -4,6 +4,7 @@ package benchmark
 
 import (
 	"context"
+	"flag"
 	"os"
 	"testing"
 
@@ -13,6 +14,10 @@ import (
 var env *rsgtest.Env
 
 func TestMain(m *testing.M) {
+	flag.Parse()
+	if flag.Lookup("test.bench").Value.String() == "" {
+		os.Exit(m.Run()) // No benchmark is asked for, so no lab is needed.
+	}
 	os.Exit(rsgtest.Main(m, &env, func(ctx context.Context, e *rsgtest.Env) error {
 		_, err := e.StartManager(ctx, rsgtest.ManagerOptions{})
 		return err
