@@ -36,18 +36,6 @@ func (s Snapshot) References(kinds []Kind) []Reference {
 	return slices.Compact(all)
 }
 
-// ServiceAccounts lists the ServiceAccounts that the workload's pods run as.
-func (k Kind) ServiceAccounts(workload *unstructured.Unstructured) []string {
-	var names []string
-	for _, path := range k.templates {
-		name, _, _ := unstructured.NestedString(workload.Object, append(slices.Clone(path), "spec", "serviceAccountName")...)
-		if name != "" {
-			names = append(names, name)
-		}
-	}
-	return names
-}
-
 // ClaimTemplates lists the names of the volume claim templates of the workload.
 func (k Kind) ClaimTemplates(workload *unstructured.Unstructured) []string {
 	if k.claims == nil {
