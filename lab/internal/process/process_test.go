@@ -34,9 +34,7 @@ func TestMain(m *testing.M) {
 		fmt.Println("cannot do it: disk is made of cheese")
 		os.Exit(3)
 	case "stubborn":
-		signal.Ignore(syscall.SIGTERM)
-		fmt.Println("stubborn")
-		select {}
+		ignoring(syscall.SIGTERM)
 	case "parent":
 		child := New(Spec{Name: "child", Path: os.Args[0], Env: []string{role + "=stubborn"}, LogFile: os.Args[1]})
 		if err := child.Start(context.Background()); err != nil {
@@ -44,7 +42,17 @@ func TestMain(m *testing.M) {
 			os.Exit(1)
 		}
 		fmt.Println(child.PID())
-		select {}
+		ignoring(syscall.SIGTERM)
+	}
+}
+
+// ignoring says that it is stubborn and stays, whatever signals come. It waits for signals because a program that waits
+// for nothing at all is ended by the runtime.
+func ignoring(signals ...os.Signal) {
+	received := make(chan os.Signal, 1)
+	signal.Notify(received, signals...)
+	fmt.Println("stubborn")
+	for range received {
 	}
 }
 
