@@ -9,11 +9,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"strings"
 
-	"golang.org/x/sync/errgroup"
-	authenticationv1 "k8s.io/api/authentication/v1"
-	authorizationv1 "k8s.io/api/authorization/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -23,8 +19,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/pd-orchestrator/pd-orchestrator/api/autoscaling/v1alpha1"
-	"github.com/pd-orchestrator/pd-orchestrator/internal/config"
 	"github.com/pd-orchestrator/pd-orchestrator/internal/decide/groupspec"
+	"github.com/pd-orchestrator/pd-orchestrator/internal/decide/rights"
 )
 
 // ResourceScalingGroupPath is where the admission of ResourceScalingGroups is served.
@@ -33,8 +29,7 @@ const ResourceScalingGroupPath = "/validate-autoscaling-openfuyao-com-v1alpha1-r
 // indexTargets finds ResourceScalingGroups by their strategy and a workload that they name.
 const indexTargets = "admission.targets"
 
-// reviewsAtATime bounds how many reviews of access one request asks for at a time.
-const reviewsAtATime = 8
+var rsgKind = schema.GroupKind{Group: v1alpha1.GroupVersion.Group, Kind: "ResourceScalingGroup"}
 
 // ResourceScalingGroups admits ResourceScalingGroups. All fields must be set.
 type ResourceScalingGroups struct {
@@ -42,12 +37,10 @@ type ResourceScalingGroups struct {
 	Cache client.Reader
 	// API reads from the API server.
 	API client.Reader
-	// Reviews creates SubjectAccessReviews.
-	Reviews client.Writer
+	// Writers says who may name targets in other namespaces.
+	Writers Writers
 	// Namespace is that of this product's components.
 	Namespace string
-	// CrossNamespace says what is asked of targets in other namespaces.
-	CrossNamespace config.CrossNamespace
 }
 
 var _ admission.Validator[*v1alpha1.ResourceScalingGroup] = &ResourceScalingGroups{}
@@ -82,7 +75,7 @@ func (v *ResourceScalingGroups) Handler(scheme *runtime.Scheme) http.Handler {
 // ValidateCreate returns everything that speaks against a new object.
 func (v *ResourceScalingGroups) ValidateCreate(ctx context.Context, rsg *v1alpha1.ResourceScalingGroup) (admission.Warnings, error) {
 	errs, warnings := groupspec.Validate(rsg)
-	return warnings, refusal(rsg, append(errs, v.surroundings(ctx, nil, rsg)...))
+	return warnings, refusal(rsgKind, rsg.Name, append(errs, v.surroundings(ctx, nil, rsg)...))
 }
 
 // ValidateUpdate returns everything that speaks against a change of the spec. Other changes are no concern of ours.
@@ -91,7 +84,7 @@ func (v *ResourceScalingGroups) ValidateUpdate(ctx context.Context, old, rsg *v1
 		return nil, nil
 	}
 	errs, warnings := groupspec.ValidateUpdate(old, rsg)
-	return warnings, refusal(rsg, append(errs, v.surroundings(ctx, old, rsg)...))
+	return warnings, refusal(rsgKind, rsg.Name, append(errs, v.surroundings(ctx, old, rsg)...))
 }
 
 // ValidateDelete lets every deletion pass.
@@ -99,17 +92,19 @@ func (v *ResourceScalingGroups) ValidateDelete(context.Context, *v1alpha1.Resour
 	return nil, nil
 }
 
-// refusal holds all findings in the form in which the API server reports its own.
-func refusal(rsg *v1alpha1.ResourceScalingGroup, errs field.ErrorList) error {
-	if len(errs) == 0 {
-		return nil
-	}
-	return apierrors.NewInvalid(schema.GroupKind{Group: v1alpha1.GroupVersion.Group, Kind: "ResourceScalingGroup"}, rsg.Name, errs)
-}
-
 // surroundings checks what the object refers to. old is nil for a new object.
 func (v *ResourceScalingGroups) surroundings(ctx context.Context, old, rsg *v1alpha1.ResourceScalingGroup) field.ErrorList {
-	refused, errs := v.access(ctx, rsg)
+	var errs field.ErrorList
+	refused := map[int]bool{}
+	needed := groupspec.RequiredRights(rsg)
+	needs := make([]rights.Need, len(needed))
+	for i, target := range needed {
+		needs[i] = target.Need
+	}
+	for i, findings := range v.Writers.refusals(ctx, rsg, rsgKind.Kind, needs) {
+		refused[needed[i].Index] = len(findings) > 0
+		errs = append(errs, findings...)
+	}
 	known := map[string]bool{}
 	if old != nil {
 		for _, w := range groupspec.Workloads(old) {
@@ -135,99 +130,6 @@ func (v *ResourceScalingGroups) surroundings(ctx context.Context, old, rsg *v1al
 
 func targetPath(i int) *field.Path {
 	return field.NewPath("spec", "targetResources").Index(i).Child("resourceRef")
-}
-
-// access asks whether the writer may do to targets in other namespaces what the controller is to do there. It returns
-// the indexes of the targets that are refused.
-func (v *ResourceScalingGroups) access(ctx context.Context, rsg *v1alpha1.ResourceScalingGroup) (map[int]bool, field.ErrorList) {
-	refused := map[int]bool{}
-	targets := groupspec.RequiredRights(rsg)
-	if len(targets) == 0 || v.CrossNamespace == config.CrossNamespaceTrusted {
-		return refused, nil
-	}
-	var errs field.ErrorList
-	refuse := func(t groupspec.TargetRights, detail string) {
-		refused[t.Index] = true
-		errs = append(errs, field.Forbidden(t.Path, detail))
-	}
-	if v.CrossNamespace != config.CrossNamespaceAdmitted {
-		for _, t := range targets {
-			refuse(t, fmt.Sprintf("must be in namespace %s, since the operator has set crossNamespace: %s", rsg.Namespace, v.CrossNamespace))
-		}
-		return refused, errs
-	}
-	request, err := admission.RequestFromContext(ctx)
-	if err != nil {
-		for _, t := range targets {
-			refuse(t, "who writes this is not known, so access to another namespace is refused")
-		}
-		return refused, errs
-	}
-	answers := v.review(ctx, request.UserInfo, targets)
-	for _, t := range targets {
-		var denied, unknown []string
-		for _, right := range t.Rights {
-			switch err := answers[right]; {
-			case err == nil:
-			case apierrors.IsForbidden(err):
-				denied = append(denied, right.String())
-			default:
-				unknown = append(unknown, fmt.Sprintf("%s (%v)", right, err))
-			}
-		}
-		if len(denied) > 0 {
-			refuse(t, fmt.Sprintf("is in another namespace, where user %q must be allowed to: %s; ask for that right, or put the ResourceScalingGroup beside its target",
-				request.UserInfo.Username, strings.Join(denied, ", ")))
-		}
-		if len(unknown) > 0 {
-			refuse(t, fmt.Sprintf("is in another namespace, and whether user %q is allowed to do this could not be found out, so it is refused: %s; try again",
-				request.UserInfo.Username, strings.Join(unknown, ", ")))
-		}
-	}
-	return refused, errs
-}
-
-// review asks for each right once. The answer is nil where it is held, a Forbidden error where it is not.
-func (v *ResourceScalingGroups) review(ctx context.Context, user authenticationv1.UserInfo, targets []groupspec.TargetRights) map[groupspec.Right]error {
-	var rights []groupspec.Right
-	for _, t := range targets {
-		for _, right := range t.Rights {
-			if !slices.Contains(rights, right) {
-				rights = append(rights, right)
-			}
-		}
-	}
-	extra := map[string]authorizationv1.ExtraValue{}
-	for key, values := range user.Extra {
-		extra[key] = authorizationv1.ExtraValue(values)
-	}
-	results := make([]error, len(rights))
-	var group errgroup.Group
-	group.SetLimit(reviewsAtATime)
-	for i, right := range rights {
-		group.Go(func() error {
-			review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
-				User: user.Username, Groups: user.Groups, UID: user.UID, Extra: extra,
-				ResourceAttributes: &authorizationv1.ResourceAttributes{
-					Namespace: right.Namespace, Verb: right.Verb,
-					Group: right.Group, Resource: right.Resource, Subresource: right.Subresource, Name: right.Name,
-				},
-			}}
-			if err := v.Reviews.Create(ctx, review); err != nil {
-				// An error of ours: that the manager may not ask is no answer about the writer.
-				results[i] = fmt.Errorf("asking for a SubjectAccessReview: %s", err.Error())
-			} else if !review.Status.Allowed {
-				results[i] = apierrors.NewForbidden(schema.GroupResource{Group: right.Group, Resource: right.Resource}, right.Name, nil)
-			}
-			return nil
-		})
-	}
-	_ = group.Wait() // The results hold the errors.
-	answers := map[groupspec.Right]error{}
-	for i, right := range rights {
-		answers[right] = results[i]
-	}
-	return answers
 }
 
 // otherManager finds another ResourceScalingGroup of the same strategy that names the workload.

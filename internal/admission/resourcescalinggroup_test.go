@@ -52,7 +52,7 @@ func newValidator(t *testing.T, crossNamespace config.CrossNamespace, r *reviews
 	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).
 		WithIndex(&v1alpha1.ResourceScalingGroup{}, indexTargets, targetKeys).
 		WithInterceptorFuncs(interceptor.Funcs{Create: r.create}).Build()
-	return &ResourceScalingGroups{Cache: c, API: c, Reviews: c, Namespace: "scaling-system", CrossNamespace: crossNamespace}
+	return &ResourceScalingGroups{Cache: c, API: c, Writers: Writers{Reviews: c, CrossNamespace: crossNamespace}, Namespace: "scaling-system"}
 }
 
 func requestOf(ctx context.Context, user string) context.Context {

@@ -198,11 +198,14 @@ func admitResourceScalingGroup(ctx context.Context, p parts) (http.Handler, erro
 		return nil, err
 	}
 	v := &admission.ResourceScalingGroups{
-		Cache:          p.mgr.GetClient(),
-		API:            p.mgr.GetAPIReader(),
-		Reviews:        p.mgr.GetClient(),
-		Namespace:      p.config.Namespace,
-		CrossNamespace: p.config.CrossNamespace,
+		Cache:     p.mgr.GetClient(),
+		API:       p.mgr.GetAPIReader(),
+		Writers:   writers(p),
+		Namespace: p.config.Namespace,
 	}
 	return v.Handler(p.mgr.GetScheme()), nil
+}
+
+func writers(p parts) admission.Writers {
+	return admission.Writers{Reviews: p.mgr.GetClient(), CrossNamespace: p.config.CrossNamespace}
 }

@@ -1,42 +1,17 @@
 package groupspec
 
 import (
-	"fmt"
-
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/pd-orchestrator/pd-orchestrator/api/autoscaling/v1alpha1"
+	"github.com/pd-orchestrator/pd-orchestrator/internal/decide/rights"
 )
-
-// Right is what somebody must be allowed to do.
-type Right struct {
-	// Verb, Group, Resource and Subresource as RBAC names them.
-	Verb, Group, Resource, Subresource string
-	// Namespace, and Name of the object, "" for any.
-	Namespace, Name string
-}
-
-// String names the right in a message.
-func (r Right) String() string {
-	resource := schema.GroupResource{Group: r.Group, Resource: r.Resource}.String()
-	if r.Subresource != "" {
-		resource += "/" + r.Subresource
-	}
-	if r.Name == "" {
-		return fmt.Sprintf("%s %s in namespace %s", r.Verb, resource, r.Namespace)
-	}
-	return fmt.Sprintf("%s %s %q in namespace %s", r.Verb, resource, r.Name, r.Namespace)
-}
 
 // TargetRights are the rights that one target needs.
 type TargetRights struct {
 	// Index of the target in spec.targetResources.
 	Index int
-	// Path of the reference.
-	Path *field.Path
-	// Rights that the writer must have, all of them.
-	Rights []Right
+	rights.Need
 }
 
 // RequiredRights lists what the writer of a ResourceScalingGroup must be allowed to do, for each target in another
@@ -49,14 +24,14 @@ func RequiredRights(rsg *v1alpha1.ResourceScalingGroup) []TargetRights {
 			continue
 		}
 		resource := w.kind.GroupResource()
-		base := Right{Group: resource.Group, Resource: resource.Resource, Namespace: w.Namespace, Name: w.Name}
-		scale, get, create := base, base, base
-		scale.Verb, scale.Subresource = "update", "scale"
-		get.Verb = "get"
-		create.Verb, create.Namespace, create.Name = "create", rsg.Namespace, ""
-		t := TargetRights{Index: i, Path: field.NewPath("spec", "targetResources").Index(i).Child("resourceRef"), Rights: []Right{scale}}
+		t := TargetRights{Index: i, Need: rights.Need{
+			Path:   field.NewPath("spec", "targetResources").Index(i).Child("resourceRef"),
+			Rights: []rights.Right{rights.Scale(resource, w.Namespace, w.Name)},
+		}}
 		if rsg.Spec.ScalingStrategy.Type == v1alpha1.GroupReplication {
-			t.Rights = append(t.Rights, get, create)
+			t.Rights = append(t.Rights,
+				rights.Right{Verb: "get", Group: resource.Group, Resource: resource.Resource, Namespace: w.Namespace, Name: w.Name},
+				rights.Right{Verb: "create", Group: resource.Group, Resource: resource.Resource, Namespace: rsg.Namespace})
 		}
 		all = append(all, t)
 	}
