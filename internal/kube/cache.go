@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -23,7 +24,8 @@ func StripManagedFields(obj any) (any, error) {
 	return obj, nil
 }
 
-// StripPod is a cache transform that keeps of a pod what decisions read: its metadata, its phase and its conditions.
+// StripPod is a cache transform that keeps of a pod what decisions read: its metadata, what it requests, its phase and its
+// conditions.
 func StripPod(obj any) (any, error) {
 	pod, ok := obj.(*corev1.Pod)
 	if !ok {
@@ -31,9 +33,47 @@ func StripPod(obj any) (any, error) {
 	}
 	pod.ManagedFields = nil
 	pod.Annotations = nil
-	pod.Spec = corev1.PodSpec{}
+	spec := corev1.PodSpec{Resources: requestsOf(pod.Spec.Resources), Containers: requesting(pod.Spec.Containers)}
+	for _, c := range pod.Spec.InitContainers {
+		if c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways {
+			spec.InitContainers = append(spec.InitContainers, c)
+		}
+	}
+	spec.InitContainers = requesting(spec.InitContainers)
+	pod.Spec = spec
 	pod.Status = corev1.PodStatus{Phase: pod.Status.Phase, Conditions: pod.Status.Conditions, StartTime: pod.Status.StartTime}
 	return pod, nil
+}
+
+func requesting(containers []corev1.Container) []corev1.Container {
+	var out []corev1.Container
+	for _, c := range containers {
+		kept := corev1.Container{Name: c.Name, RestartPolicy: c.RestartPolicy}
+		if r := requestsOf(&c.Resources); r != nil {
+			kept.Resources = *r
+		}
+		out = append(out, kept)
+	}
+	return out
+}
+
+func requestsOf(r *corev1.ResourceRequirements) *corev1.ResourceRequirements {
+	if r == nil || len(r.Requests) == 0 {
+		return nil
+	}
+	return &corev1.ResourceRequirements{Requests: r.Requests}
+}
+
+// StripHPA is a cache transform that keeps of an HPA whom it scales, between which bounds, and how it fares.
+func StripHPA(obj any) (any, error) {
+	hpa, ok := obj.(*autoscalingv2.HorizontalPodAutoscaler)
+	if !ok {
+		return obj, nil
+	}
+	hpa.ManagedFields, hpa.Annotations = nil, nil
+	hpa.Spec.Metrics, hpa.Spec.Behavior = nil, nil
+	hpa.Status.CurrentMetrics = nil
+	return hpa, nil
 }
 
 // Kinds through which a workload owns pods. Of ReplicaSets only the metadata is cached.

@@ -50,19 +50,30 @@ type component struct {
 	setup func(context.Context, parts) error
 	// webhook admits the component's objects.
 	webhook webhook
+	// ownsPods tells that it asks the cache for the pods of a workload.
+	ownsPods bool
 }
 
 var components = map[string]component{
 	resourcescalinggroup.Component: {
-		cache: resourcescalinggroup.CacheOptions,
-		setup: setupResourceScalingGroup,
+		cache:    resourcescalinggroup.CacheOptions,
+		setup:    setupResourceScalingGroup,
+		ownsPods: true,
 		webhook: webhook{
 			configuration: "resourcescalinggroup.autoscaling.openfuyao.com",
 			path:          admission.ResourceScalingGroupPath,
 			handler:       admitResourceScalingGroup,
 		},
 	},
-	tidal.Component: {cache: noCacheOptions, setup: setupTidal},
+	tidal.Component: {
+		cache: noCacheOptions,
+		setup: setupTidal,
+		webhook: webhook{
+			configuration: "tidal.tidal.io",
+			path:          admission.TidalPath,
+			handler:       admitTidal,
+		},
+	},
 }
 
 // Components returns the names of the components, sorted.
@@ -142,6 +153,11 @@ func Run(ctx context.Context, restConfig *rest.Config, c config.Configuration, n
 			Observe:         p.telemetry.PrometheusQuery,
 		})
 		if err != nil {
+			return err
+		}
+	}
+	if slices.ContainsFunc(names, func(n string) bool { return components[n].ownsPods }) {
+		if err := kube.IndexOwners(ctx, mgr.GetFieldIndexer()); err != nil {
 			return err
 		}
 	}

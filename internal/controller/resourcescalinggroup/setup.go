@@ -72,30 +72,16 @@ func CacheOptions() map[client.Object]cache.ByObject {
 	selector := labels.NewSelector().Add(*mine)
 	return map[client.Object]cache.ByObject{
 		&corev1.Pod{}:                            {Transform: kube.StripPod},
-		&autoscalingv2.HorizontalPodAutoscaler{}: {Transform: stripScaler},
+		&autoscalingv2.HorizontalPodAutoscaler{}: {Transform: kube.StripHPA},
 		&corev1.ConfigMap{}:                      {Label: selector},
 		&appsv1.ControllerRevision{}:             {Label: selector},
 	}
 }
 
-// stripScaler is a cache transform that keeps of an HPA whom it scales.
-func stripScaler(obj any) (any, error) {
-	hpa, ok := obj.(*autoscalingv2.HorizontalPodAutoscaler)
-	if !ok {
-		return obj, nil
-	}
-	hpa.ManagedFields, hpa.Annotations = nil, nil
-	hpa.Spec = autoscalingv2.HorizontalPodAutoscalerSpec{ScaleTargetRef: hpa.Spec.ScaleTargetRef}
-	hpa.Status = autoscalingv2.HorizontalPodAutoscalerStatus{}
-	return hpa, nil
-}
-
-// SetupWithManager adds the controller, its indexes and its watches to the manager.
+// SetupWithManager adds the controller, its indexes and its watches to the manager, whose cache must have the indexes of
+// kube.IndexOwners.
 func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) error {
 	indexer := mgr.GetFieldIndexer()
-	if err := kube.IndexOwners(ctx, indexer); err != nil {
-		return err
-	}
 	workloads := []client.Object{}
 	for _, kind := range clone.Kinds() {
 		if kind.Builtin {
