@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"net/url"
 	"os"
 	"strconv"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/prometheus/common/model"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/yaml"
@@ -61,8 +63,68 @@ type Configuration struct {
 	Webhook Webhook `json:"webhook,omitzero"`
 	// CrossNamespace is Denied, Admitted or Trusted. The default is Admitted with the webhook and Denied without it.
 	CrossNamespace CrossNamespace `json:"crossNamespace,omitempty"`
+	// ElasticScaler configures the component of that name.
+	ElasticScaler ElasticScaler `json:"elasticScaler,omitzero"`
 	// ConcurrentReconciles is how many objects of a kind are worked on at a time, from 1 to 100. The default is 8.
 	ConcurrentReconciles int `json:"concurrentReconciles,omitempty"`
+}
+
+// ElasticScaler configures how ElasticScalers are evaluated.
+type ElasticScaler struct {
+	// IntervalSeconds between two evaluations of a scaler whose spec names none, from 1 to 3600. The default is 15.
+	IntervalSeconds int `json:"intervalSeconds,omitempty"`
+	// StateSources are further kinds, beside Tidal, whose objects may drive a StateTrigger. Each carries the count in
+	// status.desiredReplicas, and the component must have the rights get, list and watch on it. A kind may be installed
+	// later than the manager.
+	StateSources []KindReference `json:"stateSources,omitempty"`
+	// Endpoints says which addresses of user-written endpoints may be dialled.
+	Endpoints Endpoints `json:"endpoints,omitzero"`
+	// Signals is where pushed signals are served, with the certificate of the webhook and only while that is enabled. The
+	// default is ":9444"; "0" does not serve.
+	Signals Endpoint `json:"signals,omitzero"`
+	// CPUInitializationSeconds is how long after its start the CPU use of a pod counts only while it is ready, from 0 to
+	// 3600. The default is 300, as of the HorizontalPodAutoscaler.
+	CPUInitializationSeconds int `json:"cpuInitializationSeconds,omitempty"`
+	// InitialReadinessSeconds is how long after its start a pod that was never ready counts as starting, from 0 to 3600.
+	// The default is 30, as of the HorizontalPodAutoscaler.
+	InitialReadinessSeconds int `json:"initialReadinessSeconds,omitempty"`
+}
+
+// Interval between two evaluations of a scaler whose spec names none.
+func (e ElasticScaler) Interval() time.Duration {
+	return time.Duration(e.IntervalSeconds) * time.Second
+}
+
+// KindReference names a kind.
+type KindReference struct {
+	// APIVersion such as "example.com/v1".
+	APIVersion string `json:"apiVersion,omitempty"`
+	// Kind such as "Schedule".
+	Kind string `json:"kind,omitempty"`
+}
+
+// Endpoints narrows or widens which addresses may be dialled where users write the endpoint. Without it these are all but
+// loopback, link-local and unspecified ones and those of the API server. Each entry is an address range such as
+// "10.0.0.0/8"; what neither list names is decided as without them, and Deny wins.
+type Endpoints struct {
+	// Allow are ranges that may be dialled although they would be refused.
+	Allow []string `json:"allow,omitempty"`
+	// Deny are ranges that may not be dialled.
+	Deny []string `json:"deny,omitempty"`
+}
+
+// Ranges returns the ranges as parsed values. They have been checked.
+func (e Endpoints) Ranges() (allow, deny []netip.Prefix) {
+	parse := func(texts []string) []netip.Prefix {
+		var out []netip.Prefix
+		for _, t := range texts {
+			if p, err := netip.ParsePrefix(t); err == nil {
+				out = append(out, p.Masked())
+			}
+		}
+		return out
+	}
+	return parse(e.Allow), parse(e.Deny)
 }
 
 // CertificateSource says who makes the certificate of the webhook.
@@ -195,6 +257,7 @@ func Default() Configuration {
 			Certificates:    CertificatesManaged,
 			ValiditySeconds: 365 * 24 * 60 * 60,
 		},
+		ElasticScaler:        ElasticScaler{IntervalSeconds: 15, Signals: Endpoint{BindAddress: ":9444"}, CPUInitializationSeconds: 300, InitialReadinessSeconds: 30},
 		CrossNamespace:       CrossNamespaceDenied,
 		ConcurrentReconciles: 8,
 	}
@@ -245,11 +308,7 @@ func (c Configuration) validate() field.ErrorList {
 		}
 		all = append(all, field.NotSupported(path, got, allowed))
 	}
-	between := func(path *field.Path, got, least, most int) {
-		if got < least || got > most {
-			all = append(all, field.Invalid(path, got, fmt.Sprintf("must be from %d to %d", least, most)))
-		}
-	}
+	between := func(path *field.Path, got, least, most int) { all = append(all, within(path, got, least, most)...) }
 	oneOf(field.NewPath("apiVersion"), c.APIVersion, APIVersion)
 	oneOf(field.NewPath("kind"), c.Kind, Kind)
 	oneOf(field.NewPath("crossNamespace"), string(c.CrossNamespace), string(CrossNamespaceDenied), string(CrossNamespaceAdmitted), string(CrossNamespaceTrusted))
@@ -278,6 +337,8 @@ func (c Configuration) validate() field.ErrorList {
 		all = append(all, field.Invalid(field.NewPath("namespace"), c.Namespace, strings.Join(msgs, "; ")))
 	}
 
+	all = append(all, c.ElasticScaler.validate(field.NewPath("elasticScaler"))...)
+
 	client := field.NewPath("client")
 	if c.Client.QPS <= 0 {
 		all = append(all, field.Invalid(client.Child("qps"), c.Client.QPS, "must be above 0"))
@@ -299,5 +360,42 @@ func (c Configuration) validate() field.ErrorList {
 	}
 	between(prometheus.Child("timeoutSeconds"), c.Prometheus.TimeoutSeconds, 1, 60)
 	between(prometheus.Child("maxSampleAgeSeconds"), c.Prometheus.MaxSampleAgeSeconds, 1, 86400)
+	return all
+}
+
+func within(path *field.Path, got, least, most int) field.ErrorList {
+	if got < least || got > most {
+		return field.ErrorList{field.Invalid(path, got, fmt.Sprintf("must be from %d to %d", least, most))}
+	}
+	return nil
+}
+
+func (e ElasticScaler) validate(path *field.Path) field.ErrorList {
+	all := within(path.Child("intervalSeconds"), e.IntervalSeconds, 1, 3600)
+	all = append(all, within(path.Child("cpuInitializationSeconds"), e.CPUInitializationSeconds, 0, 3600)...)
+	all = append(all, within(path.Child("initialReadinessSeconds"), e.InitialReadinessSeconds, 0, 3600)...)
+	for i, source := range e.StateSources {
+		at := path.Child("stateSources").Index(i)
+		if gv, err := schema.ParseGroupVersion(source.APIVersion); err != nil || gv.Version == "" {
+			all = append(all, field.Invalid(at.Child("apiVersion"), source.APIVersion, "must be group/version, for example example.com/v1"))
+		}
+		if source.Kind == "" {
+			all = append(all, field.Required(at.Child("kind"), "must name a kind, for example Schedule"))
+		}
+	}
+	ranges := func(path *field.Path, texts []string) {
+		for i, text := range texts {
+			if _, err := netip.ParsePrefix(text); err != nil {
+				all = append(all, field.Invalid(path.Index(i), text, "must be an address range, for example 10.0.0.0/8"))
+			}
+		}
+	}
+	ranges(path.Child("endpoints", "allow"), e.Endpoints.Allow)
+	ranges(path.Child("endpoints", "deny"), e.Endpoints.Deny)
+	if a := e.Signals.BindAddress; a != "0" {
+		if _, port, err := net.SplitHostPort(a); err != nil || port == "" {
+			all = append(all, field.Invalid(path.Child("signals", "bindAddress"), a, "must be host:port, for example :9444, or 0 to serve none"))
+		}
+	}
 	return all
 }

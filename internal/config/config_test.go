@@ -44,6 +44,20 @@ func TestParse(t *testing.T) {
 			text: head + "namespace: Not_one\nwebhook: {bindAddress: nine, certificates: None, certDir: '', secretName: A_B, serviceName: a/b, validitySeconds: 59}\n",
 			errs: []string{"namespace: Invalid", "webhook.bindAddress", "webhook.certificates", "webhook.certDir", "webhook.secretName", "webhook.serviceName", "webhook.validitySeconds"},
 		},
+		"the component of ElasticScalers": {
+			text: head + "elasticScaler: {intervalSeconds: 5, stateSources: [{apiVersion: example.com/v1, kind: Schedule}], endpoints: {allow: [127.0.0.0/8]}, signals: {bindAddress: '0'}}\n",
+			want: func(c *Configuration) {
+				c.ElasticScaler.IntervalSeconds = 5
+				c.ElasticScaler.StateSources = []KindReference{{APIVersion: "example.com/v1", Kind: "Schedule"}}
+				c.ElasticScaler.Endpoints.Allow = []string{"127.0.0.0/8"}
+				c.ElasticScaler.Signals.BindAddress = "0"
+			},
+		},
+		"a component that could not work": {
+			text: head + "elasticScaler: {intervalSeconds: 0, cpuInitializationSeconds: -1, initialReadinessSeconds: 3601, stateSources: [{apiVersion: a/b/c}], endpoints: {allow: [all], deny: [10.0.0.1]}, signals: {bindAddress: nine}}\n",
+			errs: []string{"elasticScaler.intervalSeconds", "elasticScaler.cpuInitializationSeconds", "elasticScaler.initialReadinessSeconds", "stateSources[0].apiVersion",
+				"stateSources[0].kind", "endpoints.allow[0]", "endpoints.deny[0]", "elasticScaler.signals.bindAddress"},
+		},
 		"an unknown field":  {text: head + "prometeus: {}\n", errs: []string{`unknown field "prometeus"`}},
 		"a field twice":     {text: head + "kind: x\n", errs: []string{"already set"}},
 		"another version":   {text: "apiVersion: v1\nkind: " + Kind, errs: []string{"apiVersion", APIVersion}},
