@@ -60,9 +60,6 @@ type TidalObservation struct {
 	Pending bool
 }
 
-// Suspended reports whether a Tidal is frozen.
-func Suspended(tidal *v1alpha1.Tidal) bool { return tidal.Spec.Suspend != nil && *tidal.Spec.Suspend }
-
 // RecordedFiring is the firing that the status has as in force, nil where there is none.
 func RecordedFiring(s v1alpha1.TidalStatus) *tides.Firing {
 	if s.ActiveRule == "" || s.ActiveRuleEffectiveTime == nil || s.DesiredReplicas == nil {
@@ -88,7 +85,7 @@ func Reached(r *v1alpha1.ScaleRecord, f tides.Firing, targetUID string) bool {
 func TidalStatus(tidal *v1alpha1.Tidal, o TidalObservation, now metav1.Time) v1alpha1.TidalStatus {
 	previous := tidal.Status
 	s := v1alpha1.TidalStatus{ObservedGeneration: &tidal.Generation, LastScale: o.LastScale}
-	if Suspended(tidal) {
+	if tides.Suspended(tidal) {
 		s.DesiredReplicas, s.ActiveRule, s.ActiveRuleEffectiveTime = previous.DesiredReplicas, previous.ActiveRule, previous.ActiveRuleEffectiveTime
 		s.LastTriggerRule, s.LastTriggerTime = previous.LastTriggerRule, previous.LastTriggerTime
 	} else {
@@ -133,7 +130,7 @@ func tidalConditionsOf(tidal *v1alpha1.Tidal, s v1alpha1.TidalStatus, o TidalObs
 	} else {
 		all = append(all, condition.New(v1alpha1.ConditionRuleConflict, false, v1alpha1.ReasonNoOverlap, "no two rules fire at the same moment within 366 days"))
 	}
-	if Suspended(tidal) {
+	if tides.Suspended(tidal) {
 		all = append(all, condition.New(v1alpha1.ConditionSuspended, true, v1alpha1.ReasonSuspended,
 			"spec.suspend is true: no rule fires, and the count belongs to others"))
 	} else {
@@ -186,7 +183,7 @@ func tidalReady(tidal *v1alpha1.Tidal, s v1alpha1.TidalStatus, o TidalObservatio
 		return condition.New(v1alpha1.ConditionReady, false, problems[0].Reason, strings.Join(messages, "; "))
 	}
 	switch {
-	case Suspended(tidal):
+	case tides.Suspended(tidal):
 		return condition.New(v1alpha1.ConditionReady, true, v1alpha1.ReasonSuspended, "every rule can be used, and spec.suspend is true")
 	case o.Pending:
 		return condition.New(v1alpha1.ConditionReady, false, v1alpha1.ReasonScaling, fmt.Sprintf("the count of rule %q is on its way to %s", s.ActiveRule, targetName(tidal)))
@@ -199,7 +196,7 @@ func progressing(tidal *v1alpha1.Tidal, s v1alpha1.TidalStatus, o TidalObservati
 		return condition.New(v1alpha1.ConditionProgressing, false, reason, message)
 	}
 	switch {
-	case Suspended(tidal):
+	case tides.Suspended(tidal):
 		return no(v1alpha1.ReasonSuspended, "spec.suspend is true")
 	case s.ActiveRule == "":
 		return no(v1alpha1.ReasonNoPastFiring, "no rule that can be used has a past moment: the count of the target is left alone")

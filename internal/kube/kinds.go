@@ -23,6 +23,8 @@ const kindsAge = 10 * time.Second
 // Kind is a kind that the API server serves.
 type Kind struct {
 	schema.GroupVersionKind
+	// Resource is the name of the kind in addresses and in RBAC, such as deployments.
+	Resource string
 	// Namespaced tells that its objects lie in namespaces.
 	Namespaced bool
 	// Scalable tells that they have a scale subresource.
@@ -105,5 +107,5 @@ func (k *Kinds) read(apiVersion string) (servedGroup, error) {
 }
 
 func kindOf(gv schema.GroupVersion, r metav1.APIResource, scalable bool) Kind {
-	return Kind{GroupVersionKind: gv.WithKind(r.Kind), Namespaced: r.Namespaced, Scalable: scalable}
+	return Kind{GroupVersionKind: gv.WithKind(r.Kind), Resource: r.Name, Namespaced: r.Namespaced, Scalable: scalable}
 }

@@ -3,6 +3,7 @@ package manager
 import (
 	"context"
 	"fmt"
+	"net/http"
 
 	"k8s.io/client-go/discovery"
 	"k8s.io/utils/clock"
@@ -10,7 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
-	"github.com/pd-orchestrator/pd-orchestrator/internal/config"
+	"github.com/pd-orchestrator/pd-orchestrator/internal/admission"
 	"github.com/pd-orchestrator/pd-orchestrator/internal/controller/tidal"
 	"github.com/pd-orchestrator/pd-orchestrator/internal/kube"
 	"github.com/pd-orchestrator/pd-orchestrator/internal/telemetry"
@@ -21,26 +22,46 @@ func setupTidal(ctx context.Context, p parts) error {
 	if err != nil {
 		return fmt.Errorf("registering metrics: %w", err)
 	}
-	d, err := discovery.NewDiscoveryClientForConfigAndClient(p.mgr.GetConfig(), p.mgr.GetHTTPClient())
+	kinds, err := newKinds(p)
 	if err != nil {
-		return fmt.Errorf("making the discovery client: %w", err)
-	}
-	crossNamespace := p.config.CrossNamespace
-	if crossNamespace == config.CrossNamespaceAdmitted {
-		// Nothing asks yet for the rights of who writes a Tidal.
-		crossNamespace = config.CrossNamespaceDenied
+		return err
 	}
 	r := &tidal.Reconciler{
 		Client:         p.mgr.GetClient(),
 		APIReader:      p.mgr.GetAPIReader(),
 		Recorder:       p.mgr.GetEventRecorder("pd-orchestrator-" + tidal.Component),
 		Clock:          clock.RealClock{},
-		Kinds:          kube.NewKinds(d, clock.RealClock{}),
-		CrossNamespace: crossNamespace,
+		Kinds:          kinds,
+		CrossNamespace: p.crossNamespace,
 		Telemetry:      metrics,
 		Concurrency:    p.config.ConcurrentReconciles,
 	}
 	return r.SetupWithManager(ctx, p.mgr)
+}
+
+func admitTidal(ctx context.Context, p parts) (http.Handler, error) {
+	if err := admission.IndexTidals(ctx, p.mgr.GetFieldIndexer()); err != nil {
+		return nil, err
+	}
+	kinds, err := newKinds(p)
+	if err != nil {
+		return nil, err
+	}
+	v := &admission.Tidals{
+		Cache:   p.mgr.GetClient(),
+		API:     p.mgr.GetAPIReader(),
+		Targets: admission.Targets{Kinds: kinds, API: p.mgr.GetAPIReader(), Scales: p.mgr.GetClient(), Writers: writers(p)},
+		Clock:   clock.RealClock{},
+	}
+	return v.Handler(p.mgr.GetScheme()), nil
+}
+
+func newKinds(p parts) (*kube.Kinds, error) {
+	d, err := discovery.NewDiscoveryClientForConfigAndClient(p.mgr.GetConfig(), p.mgr.GetHTTPClient())
+	if err != nil {
+		return nil, fmt.Errorf("making the discovery client: %w", err)
+	}
+	return kube.NewKinds(d, clock.RealClock{}), nil
 }
 
 // noCacheOptions is for components that cache whole objects.

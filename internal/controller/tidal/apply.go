@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/pd-orchestrator/pd-orchestrator/api/tidal/v1alpha1"
+	"github.com/pd-orchestrator/pd-orchestrator/internal/decide/tides"
 	"github.com/pd-orchestrator/pd-orchestrator/internal/desired"
 	"github.com/pd-orchestrator/pd-orchestrator/internal/kube"
 )
@@ -20,7 +21,7 @@ import (
 func (r *Reconciler) scale(ctx context.Context, p *pass) error {
 	p.status.LastScale = p.tidal.Status.LastScale
 	active, target := p.status.Plan.Active, p.facts.target
-	if active == nil || desired.Suspended(p.tidal) || p.status.YieldsTo != "" {
+	if active == nil || tides.Suspended(p.tidal) || p.status.YieldsTo != "" {
 		return nil
 	}
 	p.status.Pending = true

@@ -212,7 +212,7 @@ func (r *Reconciler) decide(p *pass) {
 	p.status.Rules = p.known.problems
 	p.status.Conflicts = tides.Conflicts(p.known.rules, now)
 	key := client.ObjectKeyFromObject(p.tidal)
-	if desired.Suspended(p.tidal) {
+	if tides.Suspended(p.tidal) {
 		r.alarm.Set(key, time.Time{})
 		return
 	}

@@ -11,7 +11,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -20,6 +19,7 @@ import (
 	"github.com/pd-orchestrator/pd-orchestrator/api/tidal/v1alpha1"
 	"github.com/pd-orchestrator/pd-orchestrator/internal/condition"
 	"github.com/pd-orchestrator/pd-orchestrator/internal/config"
+	"github.com/pd-orchestrator/pd-orchestrator/internal/decide/tides"
 	"github.com/pd-orchestrator/pd-orchestrator/internal/desired"
 	"github.com/pd-orchestrator/pd-orchestrator/internal/kube"
 )
@@ -66,24 +66,8 @@ func (r *Reconciler) gather(ctx context.Context, tidal *v1alpha1.Tidal) (facts, 
 	return f, nil
 }
 
-// scalerOf returns the ElasticScaler that the labels name, and how many of the two labels are there.
-func scalerOf(obj client.Object) (types.NamespacedName, int) {
-	labels := obj.GetLabels()
-	key := types.NamespacedName{
-		Namespace: labels[elasticscalerv1alpha1.LabelScalerNamespace],
-		Name:      labels[elasticscalerv1alpha1.LabelScalerName],
-	}
-	n := 0
-	for _, v := range []string{key.Namespace, key.Name} {
-		if v != "" {
-			n++
-		}
-	}
-	return key, n
-}
-
 func (r *Reconciler) gatherBinding(ctx context.Context, tidal *v1alpha1.Tidal, f *facts) error {
-	key, labels := scalerOf(tidal)
+	key, labels := tides.Scaler(tidal)
 	not := func(reason, format string, args ...any) {
 		f.binding = &desired.Binding{Reason: reason, Message: fmt.Sprintf(format, args...)}
 	}
@@ -138,7 +122,7 @@ func (r *Reconciler) allowed(tidal *v1alpha1.Tidal) bool {
 func (r *Reconciler) gatherTarget(ctx context.Context, tidal *v1alpha1.Tidal, f *facts) error {
 	ref := tidal.Spec.TargetRef
 	if !r.allowed(tidal) {
-		f.block(v1alpha1.ReasonTargetForbidden, "the target is in namespace %s: must be in %s, unless the operator sets crossNamespace: Trusted", ref.Namespace, tidal.Namespace)
+		f.block(v1alpha1.ReasonTargetForbidden, "the target is in namespace %s: must be in %s, unless the operator allows other namespaces", ref.Namespace, tidal.Namespace)
 		return nil
 	}
 	kind, err := r.Kinds.Find(ref.APIVersion, ref.Kind)
@@ -222,13 +206,7 @@ func (r *Reconciler) gatherScalers(ctx context.Context, tidal *v1alpha1.Tidal, f
 		return fmt.Errorf("listing HPAs: %w", err)
 	}
 	for i := range hpas.Items {
-		hpa := &hpas.Items[i]
-		name := fmt.Sprintf("HorizontalPodAutoscaler %s/%s", hpa.Namespace, hpa.Name)
-		if owner := metav1.GetControllerOf(hpa); owner != nil {
-			// KEDA's ScaledObjects and ElasticScalers work through an HPA of theirs.
-			name = fmt.Sprintf("%s %s/%s", owner.Kind, hpa.Namespace, owner.Name)
-		}
-		f.sharedWith = append(f.sharedWith, name)
+		f.sharedWith = append(f.sharedWith, kube.DescribeScaler(&hpas.Items[i]))
 	}
 	served, err := r.watches.ensureScalers(ctx)
 	switch {
@@ -240,7 +218,7 @@ func (r *Reconciler) gatherScalers(ctx context.Context, tidal *v1alpha1.Tidal, f
 	}
 	if served {
 		var scalers elasticscalerv1alpha1.ElasticScalerList
-		for _, k := range []string{key, withoutGroup(key)} {
+		for _, k := range []string{key, kube.WithoutGroup(key)} {
 			if err := r.Client.List(ctx, &scalers, client.MatchingFields{indexTarget: k}, client.UnsafeDisableDeepCopy); err != nil {
 				return fmt.Errorf("listing ElasticScalers: %w", err)
 			}
@@ -258,7 +236,7 @@ func (r *Reconciler) gatherScalers(ctx context.Context, tidal *v1alpha1.Tidal, f
 	}
 	first := tidal
 	for i := range tidals.Items {
-		if other := &tidals.Items[i]; r.writes(other) && older(other, first) {
+		if other := &tidals.Items[i]; tides.Writes(other) && r.allowed(other) && tides.Before(other, first) {
 			first = other
 		}
 	}
@@ -266,18 +244,4 @@ func (r *Reconciler) gatherScalers(ctx context.Context, tidal *v1alpha1.Tidal, f
 		f.yieldsTo = fmt.Sprintf("Tidal %s/%s", first.Namespace, first.Name)
 	}
 	return nil
-}
-
-// writes reports whether a Tidal writes the count of its target: one that is bound, frozen, on its way out or not allowed
-// to leaves it to others.
-func (r *Reconciler) writes(tidal *v1alpha1.Tidal) bool {
-	_, labels := scalerOf(tidal)
-	return labels < 2 && !desired.Suspended(tidal) && tidal.DeletionTimestamp == nil && r.allowed(tidal)
-}
-
-func older(a, b *v1alpha1.Tidal) bool {
-	if !a.CreationTimestamp.Equal(&b.CreationTimestamp) {
-		return a.CreationTimestamp.Before(&b.CreationTimestamp)
-	}
-	return a.Namespace+"/"+a.Name < b.Namespace+"/"+b.Name
 }

@@ -5,11 +5,9 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"strings"
 	"time"
 
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -24,6 +22,8 @@ import (
 
 	elasticscalerv1alpha1 "github.com/pd-orchestrator/pd-orchestrator/api/elasticscaler/v1alpha1"
 	"github.com/pd-orchestrator/pd-orchestrator/api/tidal/v1alpha1"
+	"github.com/pd-orchestrator/pd-orchestrator/internal/decide/tides"
+	"github.com/pd-orchestrator/pd-orchestrator/internal/kube"
 )
 
 // +kubebuilder:rbac:groups=tidal.io,resources=tidals,verbs=get;list;watch
@@ -53,43 +53,22 @@ const (
 	lastRetry  = 10 * time.Second
 )
 
-// targetKey names an object that is scaled. The version does not count, nor does the case of the kind.
-func targetKey(group, kind, namespace, name string) string {
-	return strings.ToLower(kind) + "." + group + "/" + namespace + "/" + name
-}
-
-// withoutGroup is the key of the same object in a reference that leaves the apiVersion out.
-func withoutGroup(key string) string {
-	kind, rest, _ := strings.Cut(key, "/")
-	kind, _, _ = strings.Cut(kind, ".")
-	return kind + "./" + rest
-}
-
-func groupOf(apiVersion string) string {
-	gv, err := schema.ParseGroupVersion(apiVersion)
-	if err != nil {
-		return apiVersion
-	}
-	return gv.Group
-}
-
 func targetOf(tidal *v1alpha1.Tidal) string {
 	ref := tidal.Spec.TargetRef
-	return targetKey(groupOf(ref.APIVersion), ref.Kind, ref.Namespace, ref.Name)
+	return kube.TargetKey(ref.APIVersion, ref.Kind, ref.Namespace, ref.Name)
 }
 
 func scaledByHPA(obj client.Object) []string {
-	ref := obj.(*autoscalingv2.HorizontalPodAutoscaler).Spec.ScaleTargetRef
-	return []string{targetKey(groupOf(ref.APIVersion), ref.Kind, obj.GetNamespace(), ref.Name)}
+	return []string{kube.HPATarget(obj.(*autoscalingv2.HorizontalPodAutoscaler))}
 }
 
 func scaledByElasticScaler(obj client.Object) []string {
 	ref := obj.(*elasticscalerv1alpha1.ElasticScaler).Spec.TargetRef
-	return []string{targetKey(groupOf(ref.APIVersion), ref.Kind, cmp.Or(ref.Namespace, obj.GetNamespace()), ref.Name)}
+	return []string{kube.TargetKey(ref.APIVersion, ref.Kind, cmp.Or(ref.Namespace, obj.GetNamespace()), ref.Name)}
 }
 
 func boundTo(obj client.Object) []string {
-	if key, labels := scalerOf(obj); labels == 2 {
+	if key, labels := tides.Scaler(obj.(*v1alpha1.Tidal)); labels == 2 {
 		return []string{key.String()}
 	}
 	return nil
@@ -157,7 +136,7 @@ func (r *Reconciler) requestsForScaler(ctx context.Context, obj client.Object) [
 		return requests
 	}
 	for i := range list.Items {
-		if withoutGroup(targetOf(&list.Items[i])) == scaledByElasticScaler(obj)[0] {
+		if kube.WithoutGroup(targetOf(&list.Items[i])) == scaledByElasticScaler(obj)[0] {
 			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
 		}
 	}

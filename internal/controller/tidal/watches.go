@@ -38,7 +38,7 @@ func (w *watches) ensureTarget(ctx context.Context, target client.Object) (bool,
 		Object: newTarget(gvk),
 		Kind:   gvk,
 		Handler: handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, obj client.Object) []reconcile.Request {
-			return w.reconciler.requestsByIndex(ctx, indexTarget, targetKey(gvk.Group, gvk.Kind, obj.GetNamespace(), obj.GetName()))
+			return w.reconciler.requestsByIndex(ctx, indexTarget, kube.TargetKey(gvk.GroupVersion().String(), gvk.Kind, obj.GetNamespace(), obj.GetName()))
 		}),
 		Predicates: []predicate.Predicate{targetChange},
 	})

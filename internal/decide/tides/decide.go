@@ -127,6 +127,16 @@ func Validate(spec v1alpha1.TidalSpec, path *field.Path) field.ErrorList {
 	return all
 }
 
+// ValidateUpdate returns the findings of Validate that a change has brought. What was wrong with an expression before (say,
+// by a zone that a newer database leaves out) does not stop changes to other parts.
+func ValidateUpdate(old, spec v1alpha1.TidalSpec, path *field.Path) field.ErrorList {
+	before := map[any]bool{}
+	for _, r := range old.Triggers.Times.Rules {
+		before[r.Cron] = true
+	}
+	return slices.DeleteFunc(Validate(spec, path), func(e *field.Error) bool { return e.Type == field.ErrorTypeInvalid && before[e.BadValue] })
+}
+
 // Facts is what the firing in force follows from.
 type Facts struct {
 	// Rules that can be used.
