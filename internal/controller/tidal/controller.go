@@ -26,6 +26,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/pd-orchestrator/pd-orchestrator/api/tidal/v1alpha1"
+	"github.com/pd-orchestrator/pd-orchestrator/internal/alarm"
 	"github.com/pd-orchestrator/pd-orchestrator/internal/condition"
 	"github.com/pd-orchestrator/pd-orchestrator/internal/config"
 	"github.com/pd-orchestrator/pd-orchestrator/internal/decide/tides"
@@ -68,7 +69,7 @@ type Reconciler struct {
 	// Concurrency is how many objects are worked on at a time.
 	Concurrency int
 
-	alarm   *alarm
+	alarm   *alarm.Alarm
 	watches *watches
 	memory  memory
 }

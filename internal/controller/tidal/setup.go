@@ -22,6 +22,7 @@ import (
 
 	elasticscalerv1alpha1 "github.com/pd-orchestrator/pd-orchestrator/api/elasticscaler/v1alpha1"
 	"github.com/pd-orchestrator/pd-orchestrator/api/tidal/v1alpha1"
+	"github.com/pd-orchestrator/pd-orchestrator/internal/alarm"
 	"github.com/pd-orchestrator/pd-orchestrator/internal/decide/tides"
 	"github.com/pd-orchestrator/pd-orchestrator/internal/kube"
 )
@@ -90,7 +91,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) err
 			return fmt.Errorf("indexing for controller %s: %w", Component, err)
 		}
 	}
-	r.alarm = newAlarm(r.Clock, r.Telemetry.SetNext)
+	r.alarm = alarm.New(r.Clock, r.Telemetry.SetNext)
 	c, err := ctrl.NewControllerManagedBy(mgr).
 		Named(Component).
 		For(&v1alpha1.Tidal{}, builder.WithPredicates(tidalChange)).

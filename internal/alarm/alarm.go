@@ -1,4 +1,5 @@
-package tidal
+// Package alarm wakes objects at their moments.
+package alarm
 
 import (
 	"container/heap"
@@ -16,30 +17,31 @@ import (
 // while the machine is suspended, so the wall clock is looked at this often.
 const longestSleep = time.Second
 
-// alarm wakes objects at their moments with one timer for all of them. It is a source of the controller.
-type alarm struct {
+// Alarm wakes objects at their moments with one timer for all of them.
+type Alarm struct {
 	clock clock.WithTicker
-	// next is told the nearest moment whenever it changes, the zero time where there is none.
-	next func(time.Time)
+	next  func(time.Time)
 
 	mu      sync.Mutex
-	entries map[types.NamespacedName]*alarmEntry
-	queue   alarmHeap
+	entries map[types.NamespacedName]*waiter
+	queue   waiters
 	changed chan struct{}
 }
 
-type alarmEntry struct {
+type waiter struct {
 	key   types.NamespacedName
 	at    time.Time
 	place int
 }
 
-func newAlarm(c clock.WithTicker, next func(time.Time)) *alarm {
-	return &alarm{clock: c, next: next, entries: map[types.NamespacedName]*alarmEntry{}, changed: make(chan struct{}, 1)}
+// New returns an Alarm that nothing is set in. next is told the nearest moment whenever it changes, the zero time where
+// there is none.
+func New(c clock.WithTicker, next func(time.Time)) *Alarm {
+	return &Alarm{clock: c, next: next, entries: map[types.NamespacedName]*waiter{}, changed: make(chan struct{}, 1)}
 }
 
 // Set wakes an object at a moment, in place of the one that was set before; the zero time wakes it no more.
-func (a *alarm) Set(key types.NamespacedName, at time.Time) {
+func (a *Alarm) Set(key types.NamespacedName, at time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	before := a.nearest()
@@ -50,7 +52,7 @@ func (a *alarm) Set(key types.NamespacedName, at time.Time) {
 		heap.Remove(&a.queue, entry.place)
 		delete(a.entries, key)
 	case entry == nil:
-		entry = &alarmEntry{key: key, at: at}
+		entry = &waiter{key: key, at: at}
 		a.entries[key] = entry
 		heap.Push(&a.queue, entry)
 	default:
@@ -67,20 +69,22 @@ func (a *alarm) Set(key types.NamespacedName, at time.Time) {
 }
 
 // nearest is the next moment, the zero time where there is none. The lock is held.
-func (a *alarm) nearest() time.Time {
+func (a *Alarm) nearest() time.Time {
 	if len(a.queue) == 0 {
 		return time.Time{}
 	}
 	return a.queue[0].at
 }
 
-// Start feeds the queue until the context ends. It is called once.
-func (a *alarm) Start(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
-	go a.run(ctx, queue)
+// Start wakes objects by putting them into the queue of a controller, whose source the alarm then is, until the context
+// ends. Either it or Run is called, once.
+func (a *Alarm) Start(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+	go a.Run(ctx, func(key types.NamespacedName) { queue.Add(reconcile.Request{NamespacedName: key}) })
 	return nil
 }
 
-func (a *alarm) run(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+// Run calls wake for each object at its moment, until the context ends. No other is woken before wake returns.
+func (a *Alarm) Run(ctx context.Context, wake func(types.NamespacedName)) {
 	timer := a.clock.NewTimer(longestSleep)
 	defer timer.Stop()
 	last := a.clock.Now().Round(0)
@@ -89,7 +93,7 @@ func (a *alarm) run(ctx context.Context, queue workqueue.TypedRateLimitingInterf
 		due, sleep := a.due(now, now.Before(last.Add(-longestSleep)))
 		last = now
 		for _, key := range due {
-			queue.Add(reconcile.Request{NamespacedName: key})
+			wake(key)
 		}
 		if !timer.Stop() {
 			select {
@@ -109,12 +113,12 @@ func (a *alarm) run(ctx context.Context, queue workqueue.TypedRateLimitingInterf
 
 // due takes out the objects whose moment has come, and says how long to sleep. When the clock has been set back all are
 // due, since other rules may be in force at the moment that it shows now.
-func (a *alarm) due(now time.Time, all bool) ([]types.NamespacedName, time.Duration) {
+func (a *Alarm) due(now time.Time, all bool) ([]types.NamespacedName, time.Duration) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	var due []types.NamespacedName
 	for len(a.queue) > 0 && (all || !a.queue[0].at.After(now)) {
-		entry := heap.Pop(&a.queue).(*alarmEntry)
+		entry := heap.Pop(&a.queue).(*waiter)
 		delete(a.entries, entry.key)
 		due = append(due, entry.key)
 	}
@@ -127,30 +131,30 @@ func (a *alarm) due(now time.Time, all bool) ([]types.NamespacedName, time.Durat
 	return due, min(a.queue[0].at.Sub(now), longestSleep)
 }
 
-// alarmHeap is ordered by time, then by name, so that the order of firings does not depend on chance.
-type alarmHeap []*alarmEntry
+// waiters is ordered by time, then by name, so that the order of firings does not depend on chance.
+type waiters []*waiter
 
-func (h alarmHeap) Len() int { return len(h) }
+func (h waiters) Len() int { return len(h) }
 
-func (h alarmHeap) Less(i, j int) bool {
+func (h waiters) Less(i, j int) bool {
 	if !h[i].at.Equal(h[j].at) {
 		return h[i].at.Before(h[j].at)
 	}
 	return h[i].key.String() < h[j].key.String()
 }
 
-func (h alarmHeap) Swap(i, j int) {
+func (h waiters) Swap(i, j int) {
 	h[i], h[j] = h[j], h[i]
 	h[i].place, h[j].place = i, j
 }
 
-func (h *alarmHeap) Push(x any) {
-	entry := x.(*alarmEntry)
+func (h *waiters) Push(x any) {
+	entry := x.(*waiter)
 	entry.place = len(*h)
 	*h = append(*h, entry)
 }
 
-func (h *alarmHeap) Pop() any {
+func (h *waiters) Pop() any {
 	old := *h
 	entry := old[len(old)-1]
 	old[len(old)-1] = nil

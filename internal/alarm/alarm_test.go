@@ -1,4 +1,4 @@
-package tidal
+package alarm
 
 import (
 	"context"
@@ -35,15 +35,15 @@ func (c *settable) move(by time.Duration) {
 }
 
 func key(n int) types.NamespacedName {
-	return types.NamespacedName{Namespace: "ns", Name: fmt.Sprintf("tidal-%05d", n)}
+	return types.NamespacedName{Namespace: "ns", Name: fmt.Sprintf("object-%05d", n)}
 }
 
 // within runs a test of an alarm in a bubble whose time passes at once.
-func within(t *testing.T, test func(t *testing.T, c *settable, a *alarm, woken func() []string)) {
+func within(t *testing.T, test func(t *testing.T, c *settable, a *Alarm, woken func() []string)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		c := &settable{}
-		a := newAlarm(c, func(time.Time) {})
+		a := New(c, func(time.Time) {})
 		queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
 		ctx, cancel := context.WithCancel(t.Context())
 		if err := a.Start(ctx, queue); err != nil {
@@ -73,7 +73,7 @@ func expect(t *testing.T, when string, got []string, want ...string) {
 }
 
 func TestAlarmWakesEachAtItsMoment(t *testing.T) {
-	within(t, func(t *testing.T, c *settable, a *alarm, woken func() []string) {
+	within(t, func(t *testing.T, c *settable, a *Alarm, woken func() []string) {
 		t.Helper()
 		start := c.Now()
 		a.Set(key(3), start.Add(3*time.Hour))
@@ -86,33 +86,33 @@ func TestAlarmWakesEachAtItsMoment(t *testing.T) {
 		time.Sleep(time.Hour - time.Nanosecond)
 		expect(t, "before an hour", woken())
 		time.Sleep(time.Nanosecond)
-		expect(t, "after an hour", woken(), "tidal-00001", "tidal-00002")
+		expect(t, "after an hour", woken(), "object-00001", "object-00002")
 		time.Sleep(time.Hour)
-		expect(t, "after two", woken(), "tidal-00005")
+		expect(t, "after two", woken(), "object-00005")
 		a.Set(key(6), c.Now().Add(-time.Hour))
-		expect(t, "one that is late already", woken(), "tidal-00006")
+		expect(t, "one that is late already", woken(), "object-00006")
 		time.Sleep(time.Hour)
-		expect(t, "after three", woken(), "tidal-00003")
+		expect(t, "after three", woken(), "object-00003")
 	})
 }
 
 func TestAlarmFollowsAClockThatIsSet(t *testing.T) {
-	within(t, func(t *testing.T, c *settable, a *alarm, woken func() []string) {
+	within(t, func(t *testing.T, c *settable, a *Alarm, woken func() []string) {
 		t.Helper()
 		a.Set(key(1), c.Now().Add(48*time.Hour))
 		a.Set(key(2), c.Now().Add(96*time.Hour))
 		c.move(72 * time.Hour)
 		time.Sleep(longestSleep)
-		expect(t, "a second after days asleep", woken(), "tidal-00001")
+		expect(t, "a second after days asleep", woken(), "object-00001")
 		c.move(-time.Minute)
 		time.Sleep(longestSleep)
-		expect(t, "a second after the clock was set back", woken(), "tidal-00002")
+		expect(t, "a second after the clock was set back", woken(), "object-00002")
 	})
 }
 
 // BenchmarkAlarmSet is what each pass costs the one timer while 10,000 objects are waiting.
 func BenchmarkAlarmSet(b *testing.B) {
-	a := newAlarm(clock.RealClock{}, func(time.Time) {})
+	a := New(clock.RealClock{}, func(time.Time) {})
 	start := time.Now()
 	for n := range 10000 {
 		a.Set(key(n), start.Add(time.Duration(n)*time.Second))
