@@ -3,6 +3,7 @@ package kube
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -16,6 +17,9 @@ import (
 
 // ErrKindNotFound says that the API server serves no such kind.
 var ErrKindNotFound = errors.New("kind not found")
+
+// ErrKindAmbiguous says that a kind is served by several groups.
+var ErrKindAmbiguous = errors.New("kind is ambiguous")
 
 // kindsAge is how old an answer may be that a kind is not there or cannot be scaled, since a CRD may have come or changed.
 const kindsAge = 10 * time.Second
@@ -38,6 +42,15 @@ type Kinds struct {
 
 	mu     sync.Mutex
 	groups map[string]servedGroup
+
+	allMu sync.Mutex
+	all   scalableKinds
+}
+
+// scalableKinds are those of all groups in the version that each prefers.
+type scalableKinds struct {
+	read  time.Time
+	kinds map[string][]Kind // by the kind in lower case
 }
 
 type servedGroup struct {
@@ -72,6 +85,58 @@ func (k *Kinds) Find(apiVersion, kind string) (Kind, error) {
 	return found, missing(ok, apiVersion, kind)
 }
 
+// FindAny returns the one scalable kind of that name, whatever its group. Upper and lower case are not told apart. The
+// error is ErrKindNotFound where there is none, and ErrKindAmbiguous where several groups have one.
+func (k *Kinds) FindAny(kind string) (Kind, error) {
+	k.allMu.Lock()
+	defer k.allMu.Unlock()
+	if age := k.clock.Since(k.all.read); k.all.kinds == nil || age >= kindsAge || age < 0 {
+		all, err := k.readAll()
+		if err != nil {
+			return Kind{}, err
+		}
+		k.all = all
+	}
+	found := k.all.kinds[strings.ToLower(kind)]
+	switch len(found) {
+	case 0:
+		return Kind{}, fmt.Errorf("%w: no kind %s with a scale subresource", ErrKindNotFound, kind)
+	case 1:
+		return found[0], nil
+	}
+	names := make([]string, len(found))
+	for i, f := range found {
+		names[i] = f.GroupVersion().String()
+	}
+	slices.Sort(names)
+	return Kind{}, fmt.Errorf("%w: %s is served by %s", ErrKindAmbiguous, kind, strings.Join(names, " and "))
+}
+
+func (k *Kinds) readAll() (scalableKinds, error) {
+	all := scalableKinds{read: k.clock.Now(), kinds: map[string][]Kind{}}
+	groups, lists, err := k.discovery.ServerGroupsAndResources()
+	// A group whose server does not answer leaves the others as they are.
+	if err != nil && !discovery.IsGroupDiscoveryFailedError(err) {
+		return all, fmt.Errorf("discovering kinds: %w", err)
+	}
+	preferred := map[string]bool{}
+	for _, g := range groups {
+		preferred[g.PreferredVersion.GroupVersion] = true
+	}
+	for _, list := range lists {
+		gv, err := schema.ParseGroupVersion(list.GroupVersion)
+		if err != nil || !preferred[list.GroupVersion] {
+			continue
+		}
+		for name, kind := range kindsOf(gv, list.APIResources) {
+			if kind.Scalable {
+				all.kinds[name] = append(all.kinds[name], kind)
+			}
+		}
+	}
+	return all, nil
+}
+
 func missing(ok bool, apiVersion, kind string) error {
 	if ok {
 		return nil
@@ -92,20 +157,23 @@ func (k *Kinds) read(apiVersion string) (servedGroup, error) {
 	if err != nil {
 		return group, fmt.Errorf("discovering the kinds of %s: %w", apiVersion, err)
 	}
+	group.kinds = kindsOf(gv, list.APIResources)
+	return group, nil
+}
+
+// kindsOf are the kinds of a version by their names in lower case.
+func kindsOf(gv schema.GroupVersion, resources []metav1.APIResource) map[string]Kind {
 	scalable := map[string]bool{}
-	for _, r := range list.APIResources {
+	for _, r := range resources {
 		if resource, sub, _ := strings.Cut(r.Name, "/"); sub == "scale" {
 			scalable[resource] = true
 		}
 	}
-	for _, r := range list.APIResources {
+	kinds := map[string]Kind{}
+	for _, r := range resources {
 		if !strings.Contains(r.Name, "/") {
-			group.kinds[strings.ToLower(r.Kind)] = kindOf(gv, r, scalable[r.Name])
+			kinds[strings.ToLower(r.Kind)] = Kind{GroupVersionKind: gv.WithKind(r.Kind), Resource: r.Name, Namespaced: r.Namespaced, Scalable: scalable[r.Name]}
 		}
 	}
-	return group, nil
-}
-
-func kindOf(gv schema.GroupVersion, r metav1.APIResource, scalable bool) Kind {
-	return Kind{GroupVersionKind: gv.WithKind(r.Kind), Resource: r.Name, Namespaced: r.Namespaced, Scalable: scalable}
+	return kinds
 }
