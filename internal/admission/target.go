@@ -44,19 +44,29 @@ func (v Targets) examine(ctx context.Context, obj client.Object, kind string, t 
 	if err != nil && !errors.Is(err, kube.ErrKindNotFound) {
 		return field.ErrorList{field.InternalError(t.path, fmt.Errorf("looking for the kind of the target, try again: %w", err))}, nil
 	}
-	if refused := v.access(ctx, obj, kind, t, found, served); len(refused) > 0 {
-		// Of a target that the writer has no access to, nothing may be told, not even that it exists.
-		return refused, nil
+	var unfit *field.Error
+	if served && (!found.Scalable || !found.Namespaced) {
+		unfit = field.Invalid(t.path.Child("kind"), t.kind, fmt.Sprintf(
+			"must be a kind with a scale subresource, such as Deployment, StatefulSet or ResourceScalingGroup; %s has none, so its count cannot be set", found.Kind))
+	}
+	if unfit == nil || known {
+		if refused := v.access(ctx, obj, kind, t, found, served); len(refused) > 0 {
+			// Of a target that the writer has no access to, nothing may be told, not even that it exists.
+			return refused, nil
+		}
 	}
 	if !served {
 		return nil, []string{fmt.Sprintf("%s: the API server serves no kind %s in %s, so nothing is scaled until its CRD is installed; or correct the reference", t.path, t.kind, t.apiVersion)}
 	}
-	warning, refused := v.look(ctx, t, found)
+	warning := ""
+	if unfit == nil {
+		warning, unfit = v.look(ctx, t, found)
+	}
 	switch {
-	case refused != nil && known:
-		return nil, []string{refused.Error()}
-	case refused != nil:
-		return field.ErrorList{refused}, nil
+	case unfit != nil && known:
+		return nil, []string{unfit.Error()}
+	case unfit != nil:
+		return field.ErrorList{unfit}, nil
 	case warning != "":
 		return nil, []string{fmt.Sprintf("%s: %s", t.path, warning)}
 	}
@@ -75,12 +85,8 @@ func (v Targets) access(ctx context.Context, obj client.Object, kind string, t t
 	return v.Writers.refusals(ctx, obj, kind, []rights.Need{{Path: t.path, Rights: []rights.Right{right}}})[0]
 }
 
-// look says whether a target of a kind can be scaled.
-func (v Targets) look(ctx context.Context, t target, kind kube.Kind) (warning string, refused *field.Error) {
-	if !kind.Scalable || !kind.Namespaced {
-		return "", field.Invalid(t.path.Child("kind"), t.kind, fmt.Sprintf(
-			"must be a kind with a scale subresource, such as Deployment, StatefulSet or ResourceScalingGroup; %s has none, so its count cannot be set", kind.Kind))
-	}
+// look says whether a target of a kind that can be scaled is there and can.
+func (v Targets) look(ctx context.Context, t target, kind kube.Kind) (warning string, unfit *field.Error) {
 	name := fmt.Sprintf("%s %s/%s", kind.Kind, t.namespace, t.name)
 	var err error
 	if kind.Group == v1alpha1.GroupVersion.Group && kind.Kind == rsgKind.Kind {

@@ -16,11 +16,11 @@ import (
 // would, and a registration that says whom to trust.
 func TestCertificatesFromElsewhere(t *testing.T) {
 	ns := namespaces(t, "given")[0]
-	must(t, suite.manager.Stop())
+	must(t, groups.manager.Stop())
 	t.Cleanup(func() {
 		ctx := context.Background()
-		must(t, suite.lab.InstallWebhooks(ctx, suite.port, nil))
-		must(t, suite.manager.Start(ctx))
+		must(t, groups.register(ctx, groups.port, nil))
+		must(t, groups.manager.Start(ctx))
 	})
 
 	dir := t.TempDir()
@@ -33,20 +33,8 @@ func TestCertificatesFromElsewhere(t *testing.T) {
 	give()
 	port, err := suite.lab.ReservePort()
 	must(t, err)
-	config, readyURL, err := managerConfig(port, dir, "certificates: CertManager")
-	must(t, err)
-	file := filepath.Join(dir, "manager.yaml")
-	must(t, os.WriteFile(file, []byte(config), 0o600))
-	kubeconfig := filepath.Join(dir, "kubeconfig")
-	must(t, lab.WriteKubeconfig(kubeconfig, suite.identity))
-	program, err := suite.lab.BuildCommand(t.Context(), ".", "./cmd/pd-orchestrator")
-	must(t, err)
-
-	must(t, suite.lab.InstallWebhooks(t.Context(), port, suite.lab.CABundle()))
-	part, err := suite.lab.Run(t.Context(), lab.ProcessSpec{
-		Name: "manager-given-certificate", Path: program, Args: []string{"--config=" + file, "--kubeconfig=" + kubeconfig, "--controllers=resourcescalinggroup"},
-		ReadyURL: readyURL, StartTimeout: time.Minute, StopTimeout: 15 * time.Second,
-	})
+	must(t, groups.register(t.Context(), port, suite.lab.CABundle()))
+	part, err := groups.run(t.Context(), "given-certificate", port, dir, "certificates: CertManager")
 	must(t, err)
 	defer func() { must(t, part.Stop()) }()
 

@@ -1,17 +1,19 @@
 // Package admission tests what the API server refuses of our kinds and says about it: the schema's rules, and the
-// webhook of a real manager process with the rights of its own Role.
+// webhook of each component, in a manager process with the rights of its own Roles.
 package admission
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -24,26 +26,41 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/pd-orchestrator/pd-orchestrator/api/autoscaling/v1alpha1"
+	elasticscalerv1alpha1 "github.com/pd-orchestrator/pd-orchestrator/api/elasticscaler/v1alpha1"
+	tidalv1alpha1 "github.com/pd-orchestrator/pd-orchestrator/api/tidal/v1alpha1"
 	"github.com/pd-orchestrator/pd-orchestrator/lab"
 )
 
 const (
 	account       = "pd-orchestrator-resourcescalinggroup"
 	configuration = "resourcescalinggroup.autoscaling.openfuyao.com"
-	// validity of the manager's certificate: so short that it is renewed, every 45 s, under the tests.
+	// validity of the certificate of groups: so short that it is renewed, every 45 s, under the tests.
 	validity = 60 * time.Second
+	// soon is how long anything may take on a busy machine.
+	soon = 30 * time.Second
 )
 
 // suite is what all tests share.
 var suite struct {
-	lab     *lab.Lab
-	admin   client.Client
-	manager *lab.Part
-	// identity is what the manager acts as.
+	lab   *lab.Lab
+	admin client.Client
+}
+
+// component is one component of the product in a manager of its own, which may do what its Roles say.
+type component struct {
+	name, account, configuration string
+	// validity of its certificate, 0 for the default.
+	validity time.Duration
+
+	manager  *lab.Part
 	identity *rest.Config
 	port     int
-	certDir  string
 }
+
+var (
+	groups = &component{name: "resourcescalinggroup", account: account, configuration: configuration, validity: validity}
+	tidals = &component{name: "tidal", account: "pd-orchestrator-tidal", configuration: "tidal.tidal.io"}
+)
 
 func TestMain(m *testing.M) {
 	os.Exit(func() int {
@@ -75,25 +92,82 @@ func start(ctx context.Context) (err error) {
 	if suite.admin, err = newClient(suite.lab.AdminConfig()); err != nil {
 		return err
 	}
-	if err := installRoles(ctx); err != nil {
+	// The Secrets of all are to be there.
+	if err := suite.lab.InstallWebhooks(ctx, 1, nil); err != nil {
 		return err
 	}
-	if suite.identity, err = suite.lab.ServiceAccountConfig(ctx, lab.ProductNamespace, account); err != nil {
+	for _, c := range []*component{groups, tidals} {
+		if err := c.start(ctx); err != nil {
+			return fmt.Errorf("starting %s: %w", c.name, err)
+		}
+	}
+	return nil
+}
+
+func (c *component) start(ctx context.Context) (err error) {
+	if err := c.installRoles(ctx); err != nil {
 		return err
 	}
-	if suite.port, err = suite.lab.ReservePort(); err != nil {
+	if c.identity, err = suite.lab.ServiceAccountConfig(ctx, lab.ProductNamespace, c.account); err != nil {
 		return err
 	}
-	if err := suite.lab.InstallWebhooks(ctx, suite.port, nil); err != nil {
+	if c.port, err = suite.lab.ReservePort(); err != nil {
 		return err
 	}
-	suite.certDir = filepath.Join(suite.lab.StateDir(), "webhook-certificate")
-	config, readyURL, err := managerConfig(suite.port, suite.certDir, fmt.Sprintf("dnsNames: [%s], validitySeconds: %d", lab.WebhookHost, int(validity.Seconds())))
-	if err != nil {
+	if err := c.register(ctx, c.port, nil); err != nil {
 		return err
 	}
-	suite.manager, err = suite.lab.StartManager(ctx, lab.ManagerOptions{Config: config, ReadyURL: readyURL, Client: suite.identity, Args: []string{"--controllers=resourcescalinggroup"}})
+	more := fmt.Sprintf("dnsNames: [%s]", lab.WebhookHost)
+	if c.validity != 0 {
+		more += fmt.Sprintf(", validitySeconds: %d", int(c.validity.Seconds()))
+	}
+	c.manager, err = c.run(ctx, c.name, c.port, filepath.Join(suite.lab.StateDir(), "webhook-"+c.name), more)
 	return err
+}
+
+// register has the API server call the component's webhook on a port, and trust the bundle there, or whom the manager
+// says where that is nil.
+func (c *component) register(ctx context.Context, port int, caBundle []byte) error {
+	hooks := &admissionregistrationv1.ValidatingWebhookConfiguration{}
+	if err := suite.admin.Get(ctx, client.ObjectKey{Name: c.configuration}, hooks); err != nil {
+		return fmt.Errorf("reading the registration: %w", err)
+	}
+	old := hooks.DeepCopy()
+	in := &hooks.Webhooks[0].ClientConfig
+	address, err := url.Parse(*in.URL)
+	if err != nil {
+		return fmt.Errorf("reading the registration: %w", err)
+	}
+	address.Host = fmt.Sprintf("%s:%d", lab.WebhookHost, port)
+	in.URL, in.CABundle = new(address.String()), caBundle
+	if err := suite.admin.Patch(ctx, hooks, client.MergeFrom(old)); err != nil {
+		return fmt.Errorf("registering the webhook: %w", err)
+	}
+	return nil
+}
+
+// run starts a process that runs the component with its webhook on a port; more is what else its configuration says of
+// that.
+func (c *component) run(ctx context.Context, name string, port int, dir, more string) (*lab.Part, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("making a folder for the manager: %w", err)
+	}
+	config, readyURL, err := managerConfig(port, dir, more)
+	if err != nil {
+		return nil, err
+	}
+	file, kubeconfig := filepath.Join(dir, "manager.yaml"), filepath.Join(dir, "kubeconfig")
+	if err := errors.Join(os.WriteFile(file, []byte(config), 0o600), lab.WriteKubeconfig(kubeconfig, c.identity)); err != nil {
+		return nil, err
+	}
+	program, err := suite.lab.BuildCommand(ctx, ".", "./cmd/pd-orchestrator")
+	if err != nil {
+		return nil, err
+	}
+	return suite.lab.Run(ctx, lab.ProcessSpec{
+		Name: "manager-" + name, Path: program, Args: []string{"--config=" + file, "--kubeconfig=" + kubeconfig, "--controllers=" + c.name},
+		ReadyURL: readyURL, StartTimeout: time.Minute, StopTimeout: 15 * time.Second,
+	})
 }
 
 // managerConfig renders a configuration with a webhook; more is what else is said of that.
@@ -115,6 +189,8 @@ func newClient(config *rest.Config) (client.Client, error) {
 	scheme := runtime.NewScheme()
 	utilruntime.Must(clientgoscheme.AddToScheme(scheme))
 	utilruntime.Must(v1alpha1.AddToScheme(scheme))
+	utilruntime.Must(elasticscalerv1alpha1.AddToScheme(scheme))
+	utilruntime.Must(tidalv1alpha1.AddToScheme(scheme))
 	c, err := client.New(config, client.Options{Scheme: scheme})
 	if err != nil {
 		return nil, fmt.Errorf("making a client: %w", err)
@@ -122,22 +198,22 @@ func newClient(config *rest.Config) (client.Client, error) {
 	return c, nil
 }
 
-// installRoles gives the manager the Roles that are generated for it, and nothing else.
-func installRoles(ctx context.Context) error {
-	text, err := os.ReadFile(filepath.Join("..", "..", "config", "rbac", "resourcescalinggroup", "role.yaml"))
+// installRoles gives the component the Roles that are generated for it, and nothing else.
+func (c *component) installRoles(ctx context.Context) error {
+	text, err := os.ReadFile(filepath.Join("..", "..", "config", "rbac", c.name, "role.yaml"))
 	if err != nil {
 		return fmt.Errorf("reading the Roles: %w", err)
 	}
-	subjects := []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: lab.ProductNamespace, Name: account}}
+	subjects := []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: lab.ProductNamespace, Name: c.account}}
 	objects := []client.Object{
-		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: lab.ProductNamespace, Name: account}},
+		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: lab.ProductNamespace, Name: c.account}},
 		&rbacv1.ClusterRoleBinding{
-			ObjectMeta: metav1.ObjectMeta{Name: account}, Subjects: subjects,
-			RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: account},
+			ObjectMeta: metav1.ObjectMeta{Name: c.account}, Subjects: subjects,
+			RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: c.account},
 		},
 		&rbacv1.RoleBinding{
-			ObjectMeta: metav1.ObjectMeta{Namespace: lab.ProductNamespace, Name: account}, Subjects: subjects,
-			RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: account},
+			ObjectMeta: metav1.ObjectMeta{Namespace: lab.ProductNamespace, Name: c.account}, Subjects: subjects,
+			RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: c.account},
 		},
 	}
 	for document := range strings.SplitSeq(string(text), "\n---\n") {

@@ -630,7 +630,7 @@ func TestEverythingIsMadeAnewWhenTheSecretIsEmptied(t *testing.T) {
 func TestWithoutTheWebhookTheSchemaHoldsAndNothingElseIsStored(t *testing.T) {
 	ns := namespaces(t, "down")[0]
 	must(t, suite.admin.Create(t.Context(), manifest(t, ns, replication)))
-	must(t, suite.manager.Stop())
+	must(t, groups.manager.Stop())
 	stored := manifest(t, ns, replication)
 	another := manifest(t, ns, inplace)
 	another.SetName("another")
@@ -648,6 +648,6 @@ func TestWithoutTheWebhookTheSchemaHoldsAndNothingElseIsStored(t *testing.T) {
 	})))
 	must(t, suite.admin.Delete(t.Context(), rsg))
 
-	must(t, suite.manager.Start(t.Context()))
+	must(t, groups.manager.Start(t.Context()))
 	must(t, suite.admin.Create(t.Context(), another))
 }
