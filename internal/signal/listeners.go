@@ -3,17 +3,21 @@ package signal
 import (
 	"context"
 	"crypto/x509"
-	"errors"
 	"net"
+	"reflect"
+	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/pd-orchestrator/pd-orchestrator/api/elasticscaler/v1alpha1"
+	"github.com/pd-orchestrator/pd-orchestrator/internal/decide/signals"
 )
 
 // Options says how endpoints are listened at. DialContext, RootCAs and Observe are optional.
@@ -28,7 +32,7 @@ type Options struct {
 	RootCAs *x509.CertPool
 	// Observe is called once for each message.
 	Observe Observe
-	// Clock tells the time.
+	// Clock tells the time, and how long it is until the next attempt or poll.
 	Clock clock.Clock
 	// Log gets what the conditions do not show.
 	Log logr.Logger
@@ -51,8 +55,8 @@ type Endpoint struct {
 
 // State is how listening goes.
 type State struct {
-	// Connected says that the last attempt to reach the endpoint was answered as it should be. A held connection that
-	// ends, as all do some day, leaves it true unless the next attempt fails.
+	// Connected says that the endpoint answers as it should. A connection that ends, as all do some day, leaves it true
+	// unless the two attempts after it fail.
 	Connected bool
 	// Since is when Connected became what it is.
 	Since time.Time
@@ -67,34 +71,117 @@ type State struct {
 }
 
 // Listeners listens at the endpoint of each ElasticScaler with a SignalTrigger, and hands on what it hears.
-type Listeners struct{}
+type Listeners struct {
+	options Options
+	pace    pace
+
+	mu     sync.Mutex
+	byKey  map[types.NamespacedName]*listener
+	queue  workqueue.TypedRateLimitingInterface[reconcile.Request]
+	closed bool
+	// running counts the goroutines of the listeners.
+	running sync.WaitGroup
+}
 
 // New returns listeners without endpoints.
 func New(o Options) *Listeners {
-	_ = o
-	return &Listeners{}
+	if o.DialContext == nil {
+		o.DialContext = (&net.Dialer{}).DialContext
+	}
+	if o.Observe == nil {
+		o.Observe = func(signals.Result, Transport) {}
+	}
+	return &Listeners{options: o, pace: defaultPace, byKey: map[types.NamespacedName]*listener{}}
 }
 
 // Set listens at the endpoint from now on, instead of the one before. The same endpoint again changes nothing.
-func (l *Listeners) Set(key types.NamespacedName, e Endpoint) { _, _ = key, e }
+func (l *Listeners) Set(key types.NamespacedName, e Endpoint) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return
+	}
+	before := l.byKey[key]
+	if before != nil {
+		resumed := e
+		resumed.LastEventID = before.endpoint.LastEventID
+		if reflect.DeepEqual(resumed, before.endpoint) {
+			return
+		}
+		before.cancel()
+		if e.URL != before.endpoint.URL {
+			// The ids of one endpoint mean nothing to another.
+			e.LastEventID = ""
+		}
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	next := newListener(key, e, l.options, l.pace, l.enqueue)
+	next.cancel = cancel
+	l.byKey[key] = next
+	l.running.Go(func() {
+		if before != nil {
+			// What the one before has in hand is judged first.
+			<-before.done
+		}
+		next.run(ctx)
+	})
+}
 
 // Forget stops to listen.
-func (l *Listeners) Forget(key types.NamespacedName) { _ = key }
+func (l *Listeners) Forget(key types.NamespacedName) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if gone, ok := l.byKey[key]; ok {
+		gone.cancel()
+		delete(l.byKey, key)
+	}
+}
 
 // State returns how listening goes, false where nothing is listened at.
 func (l *Listeners) State(key types.NamespacedName) (State, bool) {
-	_ = key
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if at, ok := l.byKey[key]; ok {
+		return at.current(), true
+	}
 	return State{}, false
 }
 
 // Source enqueues an ElasticScaler when a signal of its endpoint was accepted, and when what State returns has changed.
-func (l *Listeners) Source() source.Source { return nil }
+// One controller may use it.
+func (l *Listeners) Source() source.Source {
+	return source.Func(func(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.queue = queue
+		for key := range l.byKey {
+			queue.Add(reconcile.Request{NamespacedName: key})
+		}
+		return nil
+	})
+}
+
+func (l *Listeners) enqueue(key types.NamespacedName) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.queue != nil {
+		l.queue.Add(reconcile.Request{NamespacedName: key})
+	}
+}
 
 // NeedLeaderElection says that only the leader listens.
 func (l *Listeners) NeedLeaderElection() bool { return true }
 
-// Start listens until the context ends, and returns when nothing listens any more.
+// Start waits until the context ends, and then until nothing listens any more.
 func (l *Listeners) Start(ctx context.Context) error {
-	_ = ctx
-	return errors.New("not built yet")
+	<-ctx.Done()
+	l.mu.Lock()
+	l.closed = true
+	for key, at := range l.byKey {
+		at.cancel()
+		delete(l.byKey, key)
+	}
+	l.mu.Unlock()
+	l.running.Wait()
+	return nil
 }

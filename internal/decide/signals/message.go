@@ -12,6 +12,8 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/pd-orchestrator/pd-orchestrator/api/elasticscaler/v1alpha1"
 )
 
@@ -38,11 +40,11 @@ type Message struct {
 // ignored, and null is as good as absent. The error is an *Error.
 func Parse(data []byte) (Message, error) {
 	if len(data) > MaxBytes {
-		return Message{}, refuse(Oversized, "the message has more than %d bytes", MaxBytes)
+		return Message{}, Refuse(Oversized, "the message has more than %d bytes", MaxBytes)
 	}
 	fields, err := split(data)
 	if err != nil {
-		return Message{}, refuse(Malformed, "the message must be one JSON object such as {\"signal\": \"ScaleUp\"}: %s", err)
+		return Message{}, Refuse(Malformed, "the message must be one JSON object such as {\"signal\": \"ScaleUp\"}: %s", err)
 	}
 	word, err := text(fields, "signal")
 	if err != nil {
@@ -59,24 +61,33 @@ func Parse(data []byte) (Message, error) {
 	m := Message{}
 	switch word := v1alpha1.SignalType(value(word)); {
 	case word == "":
-		return Message{}, refuse(Malformed, "signal is missing: must be ScaleUp or ScaleDown")
+		return Message{}, Refuse(Malformed, "signal is missing: must be ScaleUp or ScaleDown")
 	case !known(word):
-		return Message{}, refuse(Unknown, "signal is %s: must be ScaleUp or ScaleDown", quote(string(word)))
+		return Message{}, Refuse(Unknown, "signal is %s: must be ScaleUp or ScaleDown", quote(string(word)))
 	default:
 		m.Signal = word
 	}
 	if m.ID = value(id); !ValidID(m.ID) {
-		return Message{}, refuse(Malformed, "id is %s: must have at most %d characters, none of them a control character", quote(m.ID), maxID)
+		return Message{}, Refuse(Malformed, "id is %s: must have at most %d characters, none of them a control character", quote(m.ID), maxID)
 	}
 	if at != nil {
 		t, err := time.Parse(time.RFC3339, *at)
 		// Times before 1970 are unset clocks, and the status cannot hold all of them.
 		if err != nil || t.Unix() < 0 {
-			return Message{}, refuse(Malformed, "time is %s: must be a time of RFC 3339 from 1970 on, such as 2026-01-31T12:00:00Z", quote(*at))
+			return Message{}, Refuse(Malformed, "time is %s: must be a time of RFC 3339 from 1970 on, such as 2026-01-31T12:00:00Z", quote(*at))
 		}
 		m.Time = t.UTC().Truncate(time.Second)
 	}
 	return m, nil
+}
+
+// Record is what the status says of the message once it is accepted.
+func (m Message) Record(received time.Time) *v1alpha1.Signal {
+	s := &v1alpha1.Signal{Signal: m.Signal, ID: m.ID, ReceivedTime: &metav1.Time{Time: received}}
+	if !m.Time.IsZero() {
+		s.Time = &metav1.Time{Time: m.Time}
+	}
+	return s
 }
 
 // ValidID tells whether the text can be the id of a message. An empty one can: there is none.
@@ -144,7 +155,7 @@ func text(fields map[string]json.RawMessage, name string) (*string, error) {
 	}
 	var s *string
 	if err := json.Unmarshal(raw, &s); err != nil {
-		return nil, refuse(Malformed, "%s is %s: must be a string", name, short(string(raw)))
+		return nil, Refuse(Malformed, "%s must be a string", name)
 	}
 	return s, nil
 }
@@ -156,12 +167,10 @@ func value(s *string) string {
 	return *s
 }
 
-func quote(s string) string { return strconv.QuoteToASCII(short(s)) }
-
-// short keeps what is repeated from a message within what a log and a status can take.
-func short(s string) string {
-	if len(s) <= shown {
-		return s
+// quote keeps what is repeated from a message within what a log and a status can take.
+func quote(s string) string {
+	if len(s) > shown {
+		return strconv.QuoteToASCII(s[:shown]) + "..."
 	}
-	return s[:shown] + "..."
+	return strconv.QuoteToASCII(s)
 }

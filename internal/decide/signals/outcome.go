@@ -66,7 +66,8 @@ type Error struct{ Outcome }
 // Error is the reason.
 func (e *Error) Error() string { return e.Reason }
 
-func refuse(r Result, format string, args ...any) *Error {
+// Refuse is the outcome of a message that cannot be read.
+func Refuse(r Result, format string, args ...any) *Error {
 	return &Error{Outcome{Result: r, Reason: fmt.Sprintf(format, args...)}}
 }
 
@@ -97,7 +98,7 @@ func Accept(last *v1alpha1.Signal, m Message, now time.Time) Outcome {
 	at := m.Time.Truncate(time.Second)
 	switch {
 	case m.ID != "" && m.ID == standing.ID:
-		return Outcome{Repeated, fmt.Sprintf("the signal with id %s stands already", quote(m.ID))}
+		return Outcome{Repeated, fmt.Sprintf("the signal with id %s stands already: %s", quote(m.ID), standing.Signal)}
 	case m.ID == "" && m.Signal == standing.Signal && (at.IsZero() || at.Equal(since)):
 		return Outcome{Repeated, fmt.Sprintf("%s stands already, and the signal has no id that would tell it from that one", m.Signal)}
 	case !at.IsZero() && at.After(now.Add(maxAhead)):
