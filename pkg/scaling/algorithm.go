@@ -29,6 +29,12 @@ type Validator interface {
 	Validate(config map[string]string, metrics []MetricInfo) []error
 }
 
+// Described is an algorithm that tells which settings it reads. Others then lead to a warning at admission.
+type Described interface {
+	// Settings are the names of the settings.
+	Settings() []string
+}
+
 // Windower is an algorithm that looks at more than the newest sample.
 type Windower interface {
 	// Window is how much history the algorithm wants with the given settings, where the object does not say. More than
