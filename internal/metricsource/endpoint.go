@@ -14,6 +14,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/prometheus/client_golang/api"
@@ -42,10 +43,19 @@ type Endpoints struct {
 	clock  clock.PassiveClock
 }
 
-// NewEndpoints returns a reader of endpoints.
+// NewEndpoints returns a reader of endpoints. Its limits suit servers that nobody vouches for.
 func NewEndpoints(o EndpointOptions) *Endpoints {
-	transport := o.Guard.Transport()
-	transport.TLSClientConfig = &tls.Config{RootCAs: o.RootCAs, MinVersion: tls.VersionTLS12}
+	// There is no proxy, which would dial in place of the guard.
+	transport := &http.Transport{
+		DialContext:            o.Guard.DialContext,
+		TLSClientConfig:        &tls.Config{RootCAs: o.RootCAs, MinVersion: tls.VersionTLS12},
+		TLSHandshakeTimeout:    10 * time.Second,
+		ResponseHeaderTimeout:  30 * time.Second,
+		MaxResponseHeaderBytes: 64 << 10,
+		MaxIdleConns:           512,
+		MaxIdleConnsPerHost:    defaultConcurrency,
+		IdleConnTimeout:        90 * time.Second,
+	}
 	return &Endpoints{clock: o.Clock, client: &http.Client{
 		Transport: limited{transport},
 		// A redirect can lead to what the user could not have named.
@@ -78,9 +88,6 @@ func (e *Endpoints) Read(ctx context.Context, r Request) (Answer, error) {
 		read = e.query
 	}
 	answer, err := read(ctx, r, e.clock.Now())
-	if err == nil && (math.IsNaN(answer.Value) || math.IsInf(answer.Value, 0)) {
-		err = &Error{Reason: NoData, Message: fmt.Sprintf("the value is %v", answer.Value)}
-	}
 	if err == nil {
 		return answer, nil
 	}
@@ -97,42 +104,53 @@ func (e *Endpoints) query(ctx context.Context, r Request, at time.Time) (Answer,
 		return Answer{}, err
 	}
 	prometheus := promv1.NewAPI(c)
-	value, err := number(ctx, prometheus, r.Query, at)
+	answer, err := number(ctx, prometheus, r.Query, at)
 	if err != nil || !isSelector(r.Query) {
-		return Answer{Value: value, Time: at}, err
+		return answer, err
 	}
-	seconds, err := number(ctx, prometheus, "timestamp("+r.Query+")", at)
+	sampled, err := number(ctx, prometheus, "timestamp("+r.Query+")", at)
 	if err != nil {
 		return Answer{}, err
 	}
-	return Answer{Value: value, Time: time.UnixMilli(int64(math.Round(seconds * 1000))), HasTime: true}, nil
+	answer.Time, answer.HasTime = time.UnixMilli(int64(math.Round(sampled.Value*1000))), true
+	return answer, nil
 }
 
 // number evaluates a query whose answer is one number.
-func number(ctx context.Context, prometheus promv1.API, query string, at time.Time) (float64, error) {
-	var options []promv1.Option
-	if deadline, ok := ctx.Deadline(); ok {
-		options = append(options, promv1.WithTimeout(time.Until(deadline)))
-	}
-	value, _, _, err := prometheus.Query(ctx, query, at, options...)
+func number(ctx context.Context, prometheus promv1.API, query string, at time.Time) (Answer, error) {
+	value, _, _, err := prometheus.Query(ctx, query, at)
 	if err != nil {
-		return 0, err
+		return Answer{}, err
 	}
+	answer := Answer{Time: at}
 	switch value := value.(type) {
 	case *model.Scalar:
-		return float64(value.Value), nil
+		answer.Value = float64(value.Value)
 	case model.Vector:
 		switch {
 		case len(value) == 0:
-			return 0, &Error{Reason: NoData, Message: "the query returned no series"}
+			return Answer{}, &Error{Reason: NoData, Message: "the query returned no series"}
 		case len(value) > 1:
-			return 0, &Error{Reason: MultipleSeries, Message: multipleSeries(value)}
+			return Answer{}, &Error{Reason: MultipleSeries, Message: multipleSeries(value)}
 		case value[0].Histogram != nil:
-			return 0, &Error{Reason: WrongResultType, Message: "the query returned a histogram, must return a number; use a function such as histogram_quantile"}
+			return Answer{}, &Error{Reason: WrongResultType, Message: "the query returned a histogram, must return a number; use a function such as histogram_quantile"}
 		}
-		return float64(value[0].Value), nil
+		answer.Value = float64(value[0].Value)
+		// Prometheus itself tells the time of the evaluation here, others that of the sample.
+		if sampled := value[0].Timestamp.Time(); sampled.Before(at.Add(-time.Second)) {
+			answer.Time, answer.HasTime = sampled, true
+		}
+	default:
+		return Answer{}, &ResultTypeError{Type: value.Type().String()}
 	}
-	return 0, &ResultTypeError{Type: value.Type().String()}
+	if math.IsNaN(answer.Value) || math.IsInf(answer.Value, 0) {
+		return Answer{}, notFinite(answer.Value)
+	}
+	return answer, nil
+}
+
+func notFinite(value float64) *Error {
+	return &Error{Reason: NoData, Message: fmt.Sprintf("the value is %v", value)}
 }
 
 // multipleSeries names the labels that tell the series apart, since those are to be aggregated away.
@@ -185,12 +203,12 @@ func (e *Endpoints) page(ctx context.Context, r Request, at time.Time) (Answer, 
 		return Answer{}, err
 	}
 	defer resp.Body.Close()
-	if resp.StatusCode/100 != 2 {
-		return Answer{}, &Error{
-			Reason:  MetricSourceUnavailable,
-			Message: strings.TrimSpace(fmt.Sprintf("the answer is %d %s", resp.StatusCode, http.StatusText(resp.StatusCode))),
-			down:    resp.StatusCode >= 500 || resp.StatusCode == http.StatusTooManyRequests,
+	if code := resp.StatusCode; code/100 != 2 {
+		message := strings.TrimSpace(fmt.Sprintf("the answer is %d %s", code, http.StatusText(code)))
+		if code/100 == 3 {
+			message += "; redirects are not followed, name the address that they lead to"
 		}
+		return Answer{}, &Error{Reason: MetricSourceUnavailable, Message: message, down: code >= 500 || code == http.StatusTooManyRequests}
 	}
 	body, err := io.ReadAll(resp.Body)
 	if err != nil {
@@ -202,10 +220,12 @@ func (e *Endpoints) page(ctx context.Context, r Request, at time.Time) (Answer, 
 		mediaType = "unreadable"
 	}
 	value, sampled, err := parsePage(body, mediaType, r.Name)
-	if err != nil {
+	switch {
+	case err != nil:
 		return Answer{}, err
-	}
-	if sampled.IsZero() {
+	case math.IsNaN(value) || math.IsInf(value, 0):
+		return Answer{}, notFinite(value)
+	case sampled.IsZero():
 		return Answer{Value: value, Time: at}, nil
 	}
 	return Answer{Value: value, Time: sampled, HasTime: true}, nil
@@ -213,38 +233,65 @@ func (e *Endpoints) page(ctx context.Context, r Request, at time.Time) (Answer, 
 
 // failure gives an error of a request its reason.
 func failure(ctx context.Context, err error) *Error {
-	var told *Error
-	var resultType *ResultTypeError
-	var answered *promv1.Error
-	var tooLong *http.MaxBytesError
-	var netErr net.Error
+	var (
+		told       *Error
+		resultType *ResultTypeError
+		answered   *promv1.Error
+		tooLong    *http.MaxBytesError
+	)
 	switch {
 	case errors.As(err, &told):
 		return told
 	case errors.As(err, &tooLong):
 		return &Error{Reason: MetricSourceUnavailable, Message: fmt.Sprintf("the answer is longer than %d bytes", tooLong.Limit)}
-	case ctx.Err() != nil, errors.As(err, &netErr) && netErr.Timeout():
-		return &Error{Reason: MetricSourceUnavailable, Message: "no answer in time", down: true}
+	case ctx.Err() != nil:
+		return &Error{Reason: MetricSourceUnavailable, Message: "the endpoint does not answer in time", down: true}
 	case errors.As(err, &answered):
-		if err = explain(err); errors.As(err, &resultType) {
-			break
-		}
+		err = explain(err)
+	}
+	switch {
+	case errors.As(err, &resultType):
+		return &Error{Reason: WrongResultType, Message: fmt.Sprintf("the query returned a %s, must return a scalar or a vector with one element", resultType.Type)}
+	case answered != nil:
 		down := answered.Type == promv1.ErrServer || answered.Type == promv1.ErrTimeout || answered.Type == promv1.ErrCanceled
 		return &Error{Reason: MetricSourceUnavailable, Message: short(err.Error()), down: down}
 	}
-	if errors.As(err, &resultType) {
-		return &Error{Reason: WrongResultType, Message: fmt.Sprintf("the query returned a %s, must return a scalar or a vector with one element", resultType.Type)}
+	return &Error{Reason: MetricSourceUnavailable, Message: "the endpoint " + Unreachable(err), down: true}
+}
+
+// Unreachable puts into words that follow "the endpoint" why a request has no answer. They are the same each time, hold
+// nothing of the URL, and nothing that a server of another protocol said.
+func Unreachable(err error) string {
+	var (
+		name      *net.DNSError
+		untrusted *tls.CertificateVerificationError
+		invalid   x509.CertificateInvalidError
+		timeout   net.Error
+		noTLS     tls.RecordHeaderError
+		dial      *net.OpError
+	)
+	switch {
+	case errors.As(err, &name) && name.IsNotFound:
+		return "has a name that does not resolve"
+	case errors.As(err, &name):
+		return "has a name that could not be resolved"
+	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
+		// Its own words have the time of the attempt.
+		return "has a certificate that has expired or is not valid yet"
+	case errors.As(err, &untrusted):
+		return "has a certificate that is not trusted: " + short(untrusted.Err.Error())
+	case errors.Is(err, http.ErrSchemeMismatch), errors.As(err, &noTLS):
+		return "does not speak TLS: use http, or another port"
+	case errors.As(err, &timeout) && timeout.Timeout():
+		return "does not answer in time"
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return "refuses the connection"
+	case errors.As(err, &dial) && dial.Op == "dial":
+		return "cannot be reached"
+	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return "ends the connection before it answers"
 	}
-	// The request's own URL is left out, and what a server that does not speak HTTP says.
-	var requestErr *url.Error
-	if errors.As(err, &requestErr) {
-		err = requestErr.Err
-	}
-	message := err.Error()
-	if strings.Contains(message, "malformed") {
-		message = "the answer is not HTTP"
-	}
-	return &Error{Reason: MetricSourceUnavailable, Message: short(message), down: true}
+	return "does not answer as an HTTP server does"
 }
 
 // short keeps a text that comes from elsewhere to a length that fits into a condition.

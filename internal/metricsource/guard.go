@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net"
-	"net/http"
 	"net/netip"
 	"os"
 	"strconv"
@@ -74,19 +73,10 @@ func APIServers(config *rest.Config) []string {
 	return servers
 }
 
-// Transport returns a transport that dials what the guard lets through. It knows no proxy, which would dial in its place.
-// Its limits suit a server that nobody vouches for.
-func (g *Guard) Transport() *http.Transport {
-	dialer := &net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second, ControlContext: g.control}
-	return &http.Transport{
-		DialContext:            dialer.DialContext,
-		TLSHandshakeTimeout:    10 * time.Second,
-		ResponseHeaderTimeout:  30 * time.Second,
-		MaxResponseHeaderBytes: 64 << 10,
-		MaxIdleConns:           512,
-		MaxIdleConnsPerHost:    defaultConcurrency,
-		IdleConnTimeout:        90 * time.Second,
-	}
+// DialContext dials an address that the guard lets through. An Error has reason EndpointForbidden for one that it does not.
+func (g *Guard) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
+	d := net.Dialer{Timeout: 10 * time.Second, ControlContext: g.control}
+	return d.DialContext(ctx, network, address)
 }
 
 // control is called with each address before it is dialled.
