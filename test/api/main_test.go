@@ -38,6 +38,12 @@ var resources = map[string]schema.GroupVersionResource{
 	"ElasticScaler":        {Group: "elasticscaler.io", Version: "v1alpha1", Resource: "elasticscalers"},
 	"Tidal":                {Group: "tidal.io", Version: "v1alpha1", Resource: "tidals"},
 	"AutoscalerPolicy":     {Group: "ome.io", Version: "v1beta1", Resource: "autoscalerpolicies"},
+	"InferenceService":     {Group: "ome.io", Version: "v1beta1", Resource: "inferenceservices"},
+	"ServingRuntime":       {Group: "ome.io", Version: "v1beta1", Resource: "servingruntimes"},
+	"BaseModel":            {Group: "ome.io", Version: "v1beta1", Resource: "basemodels"},
+	// Cluster-wide.
+	"ClusterServingRuntime": {Group: "ome.io", Version: "v1beta1", Resource: "clusterservingruntimes"},
+	"ClusterBaseModel":      {Group: "ome.io", Version: "v1beta1", Resource: "clusterbasemodels"},
 }
 
 func TestMain(m *testing.M) {

@@ -203,6 +203,8 @@ func TestNamesAndColumns(t *testing.T) {
 		Columns    []string
 		Scope      apiextensionsv1.ResourceScope
 	}
+	runtimeColumns := []string{"Disabled", "ModelFormat", "ModelFramework", "ModelFrameworkVersion", "ModelArchitecture", "ModelSizeMin", "ModelSizeMax", "Images", "Age"}
+	modelColumns := []string{"Disabled", "Version", "Vendor", "Framework", "FrameworkVersion", "ModelFormat", "Architecture", "Capabilities", "Size", "CompartmentID", "Ready", "Age"}
 	want := map[string]names{
 		"ResourceScalingGroup": {"resourcescalinggroups", []string{"rsg"},
 			[]string{"Strategy", "Desired", "Current", "Ready", "Drift", "Age"}, apiextensionsv1.NamespaceScoped},
@@ -210,7 +212,12 @@ func TestNamesAndColumns(t *testing.T) {
 			[]string{"Target", "Trigger", "Min", "Max", "Current", "Desired", "Ready", "Age"}, apiextensionsv1.NamespaceScoped},
 		"Tidal": {"tidals", []string{"tidal"},
 			[]string{"Target", "Target Name", "Desired Replicas", "Active Rule", "Ready", "Age"}, apiextensionsv1.NamespaceScoped},
-		"AutoscalerPolicy": {"autoscalerpolicies", nil, []string{"Class", "Ready", "Attached", "Age"}, apiextensionsv1.NamespaceScoped},
+		"AutoscalerPolicy":      {"autoscalerpolicies", nil, []string{"Class", "Ready", "Attached", "Age"}, apiextensionsv1.NamespaceScoped},
+		"InferenceService":      {"inferenceservices", []string{"isvc"}, []string{"URL", "Ready", "BaseModel", "Runtime", "Age"}, apiextensionsv1.NamespaceScoped},
+		"ServingRuntime":        {"servingruntimes", nil, runtimeColumns, apiextensionsv1.NamespaceScoped},
+		"BaseModel":             {"basemodels", nil, modelColumns, apiextensionsv1.NamespaceScoped},
+		"ClusterServingRuntime": {"clusterservingruntimes", nil, runtimeColumns, apiextensionsv1.ClusterScoped},
+		"ClusterBaseModel":      {"clusterbasemodels", nil, modelColumns, apiextensionsv1.ClusterScoped},
 	}
 	got := map[string]names{}
 	for kind, crd := range readCRDs(t) {

@@ -1,5 +1,5 @@
 // Package v1beta1 holds the ome.io/v1beta1 API: an AutoscalerPolicy is one set of autoscaling settings that many inference
-// services share.
+// services share; an InferenceService serves a BaseModel or ClusterBaseModel with a ServingRuntime or ClusterServingRuntime.
 //
 // +kubebuilder:object:generate=true
 // +kubebuilder:ac:generate=true
@@ -34,6 +34,16 @@ func addKnownTypes(scheme *runtime.Scheme) error {
 	scheme.AddKnownTypes(GroupVersion,
 		&AutoscalerPolicy{},
 		&AutoscalerPolicyList{},
+		&BaseModel{},
+		&BaseModelList{},
+		&ClusterBaseModel{},
+		&ClusterBaseModelList{},
+		&ClusterServingRuntime{},
+		&ClusterServingRuntimeList{},
+		&InferenceService{},
+		&InferenceServiceList{},
+		&ServingRuntime{},
+		&ServingRuntimeList{},
 	)
 	metav1.AddToGroupVersion(scheme, GroupVersion)
 	return nil

@@ -18,16 +18,52 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 	// Group=ome.io, Version=v1beta1
 	case v1beta1.SchemeGroupVersion.WithKind("AutoscalerPolicy"):
 		return &omev1beta1.AutoscalerPolicyApplyConfiguration{}
+	case v1beta1.SchemeGroupVersion.WithKind("AutoscalerPolicyProvenance"):
+		return &omev1beta1.AutoscalerPolicyProvenanceApplyConfiguration{}
+	case v1beta1.SchemeGroupVersion.WithKind("AutoscalerPolicyReference"):
+		return &omev1beta1.AutoscalerPolicyReferenceApplyConfiguration{}
 	case v1beta1.SchemeGroupVersion.WithKind("AutoscalerPolicySpec"):
 		return &omev1beta1.AutoscalerPolicySpecApplyConfiguration{}
 	case v1beta1.SchemeGroupVersion.WithKind("AutoscalerPolicyStatus"):
 		return &omev1beta1.AutoscalerPolicyStatusApplyConfiguration{}
+	case v1beta1.SchemeGroupVersion.WithKind("BaseModel"):
+		return &omev1beta1.BaseModelApplyConfiguration{}
+	case v1beta1.SchemeGroupVersion.WithKind("BaseModelSpec"):
+		return &omev1beta1.BaseModelSpecApplyConfiguration{}
+	case v1beta1.SchemeGroupVersion.WithKind("ClusterBaseModel"):
+		return &omev1beta1.ClusterBaseModelApplyConfiguration{}
+	case v1beta1.SchemeGroupVersion.WithKind("ClusterServingRuntime"):
+		return &omev1beta1.ClusterServingRuntimeApplyConfiguration{}
+	case v1beta1.SchemeGroupVersion.WithKind("ComponentAutoscaler"):
+		return &omev1beta1.ComponentAutoscalerApplyConfiguration{}
+	case v1beta1.SchemeGroupVersion.WithKind("ComponentAutoscalerStatus"):
+		return &omev1beta1.ComponentAutoscalerStatusApplyConfiguration{}
+	case v1beta1.SchemeGroupVersion.WithKind("ComponentExtensionSpec"):
+		return &omev1beta1.ComponentExtensionSpecApplyConfiguration{}
+	case v1beta1.SchemeGroupVersion.WithKind("ComponentSpec"):
+		return &omev1beta1.ComponentSpecApplyConfiguration{}
+	case v1beta1.SchemeGroupVersion.WithKind("ComponentStatus"):
+		return &omev1beta1.ComponentStatusApplyConfiguration{}
+	case v1beta1.SchemeGroupVersion.WithKind("ComponentStatuses"):
+		return &omev1beta1.ComponentStatusesApplyConfiguration{}
 	case v1beta1.SchemeGroupVersion.WithKind("FallbackTemplate"):
 		return &omev1beta1.FallbackTemplateApplyConfiguration{}
 	case v1beta1.SchemeGroupVersion.WithKind("HPAAutoscaler"):
 		return &omev1beta1.HPAAutoscalerApplyConfiguration{}
+	case v1beta1.SchemeGroupVersion.WithKind("InferenceService"):
+		return &omev1beta1.InferenceServiceApplyConfiguration{}
+	case v1beta1.SchemeGroupVersion.WithKind("InferenceServiceSpec"):
+		return &omev1beta1.InferenceServiceSpecApplyConfiguration{}
+	case v1beta1.SchemeGroupVersion.WithKind("InferenceServiceStatus"):
+		return &omev1beta1.InferenceServiceStatusApplyConfiguration{}
 	case v1beta1.SchemeGroupVersion.WithKind("KedaAdvancedConfig"):
 		return &omev1beta1.KedaAdvancedConfigApplyConfiguration{}
+	case v1beta1.SchemeGroupVersion.WithKind("KedaAuthenticationReference"):
+		return &omev1beta1.KedaAuthenticationReferenceApplyConfiguration{}
+	case v1beta1.SchemeGroupVersion.WithKind("KedaAutoscaler"):
+		return &omev1beta1.KedaAutoscalerApplyConfiguration{}
+	case v1beta1.SchemeGroupVersion.WithKind("KedaFallback"):
+		return &omev1beta1.KedaFallbackApplyConfiguration{}
 	case v1beta1.SchemeGroupVersion.WithKind("KedaHorizontalPodAutoscalerConfig"):
 		return &omev1beta1.KedaHorizontalPodAutoscalerConfigApplyConfiguration{}
 	case v1beta1.SchemeGroupVersion.WithKind("KedaPolicyTemplate"):
@@ -36,10 +72,42 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &omev1beta1.KedaPolicyTriggerApplyConfiguration{}
 	case v1beta1.SchemeGroupVersion.WithKind("KedaScalingModifiers"):
 		return &omev1beta1.KedaScalingModifiersApplyConfiguration{}
+	case v1beta1.SchemeGroupVersion.WithKind("KedaTrigger"):
+		return &omev1beta1.KedaTriggerApplyConfiguration{}
+	case v1beta1.SchemeGroupVersion.WithKind("LeaderSpec"):
+		return &omev1beta1.LeaderSpecApplyConfiguration{}
 	case v1beta1.SchemeGroupVersion.WithKind("MetricProviderReference"):
 		return &omev1beta1.MetricProviderReferenceApplyConfiguration{}
+	case v1beta1.SchemeGroupVersion.WithKind("ModelReference"):
+		return &omev1beta1.ModelReferenceApplyConfiguration{}
+	case v1beta1.SchemeGroupVersion.WithKind("ModelSizeRange"):
+		return &omev1beta1.ModelSizeRangeApplyConfiguration{}
+	case v1beta1.SchemeGroupVersion.WithKind("ModelStatus"):
+		return &omev1beta1.ModelStatusApplyConfiguration{}
+	case v1beta1.SchemeGroupVersion.WithKind("ModelStorage"):
+		return &omev1beta1.ModelStorageApplyConfiguration{}
+	case v1beta1.SchemeGroupVersion.WithKind("NamedVersion"):
+		return &omev1beta1.NamedVersionApplyConfiguration{}
 	case v1beta1.SchemeGroupVersion.WithKind("ReplicaSource"):
 		return &omev1beta1.ReplicaSourceApplyConfiguration{}
+	case v1beta1.SchemeGroupVersion.WithKind("RouterSpec"):
+		return &omev1beta1.RouterSpecApplyConfiguration{}
+	case v1beta1.SchemeGroupVersion.WithKind("RuntimeReference"):
+		return &omev1beta1.RuntimeReferenceApplyConfiguration{}
+	case v1beta1.SchemeGroupVersion.WithKind("ScaleTargetReference"):
+		return &omev1beta1.ScaleTargetReferenceApplyConfiguration{}
+	case v1beta1.SchemeGroupVersion.WithKind("ScalingPolicy"):
+		return &omev1beta1.ScalingPolicyApplyConfiguration{}
+	case v1beta1.SchemeGroupVersion.WithKind("ServingRuntime"):
+		return &omev1beta1.ServingRuntimeApplyConfiguration{}
+	case v1beta1.SchemeGroupVersion.WithKind("ServingRuntimeSpec"):
+		return &omev1beta1.ServingRuntimeSpecApplyConfiguration{}
+	case v1beta1.SchemeGroupVersion.WithKind("ShadowedAutoscalerPolicy"):
+		return &omev1beta1.ShadowedAutoscalerPolicyApplyConfiguration{}
+	case v1beta1.SchemeGroupVersion.WithKind("SupportedModelFormat"):
+		return &omev1beta1.SupportedModelFormatApplyConfiguration{}
+	case v1beta1.SchemeGroupVersion.WithKind("WorkerSpec"):
+		return &omev1beta1.WorkerSpecApplyConfiguration{}
 
 	}
 	return nil

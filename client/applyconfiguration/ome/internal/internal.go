@@ -23,6 +23,10 @@ func Parser() *typed.Parser {
 var parserOnce sync.Once
 var parser *typed.Parser
 var schemaYAML = typed.YAMLObject(`types:
+- name: com.github.pd-orchestrator.pd-orchestrator.api.ome.v1beta1.AutoscalerClass
+  scalar: string
+- name: com.github.pd-orchestrator.pd-orchestrator.api.ome.v1beta1.AutoscalerManager
+  scalar: string
 - name: com.github.pd-orchestrator.pd-orchestrator.api.ome.v1beta1.AutoscalerPolicy
   map:
     fields:
@@ -45,6 +49,33 @@ var schemaYAML = typed.YAMLObject(`types:
   scalar: string
 - name: com.github.pd-orchestrator.pd-orchestrator.api.ome.v1beta1.AutoscalerPolicyEnforcement
   scalar: string
+- name: com.github.pd-orchestrator.pd-orchestrator.api.ome.v1beta1.AutoscalerPolicyProvenance
+  map:
+    fields:
+    - name: name
+      type:
+        scalar: string
+    - name: observedGeneration
+      type:
+        scalar: numeric
+    - name: portableDigest
+      type:
+        scalar: string
+    - name: resolvedDigest
+      type:
+        scalar: string
+- name: com.github.pd-orchestrator.pd-orchestrator.api.ome.v1beta1.AutoscalerPolicyRefKind
+  scalar: string
+- name: com.github.pd-orchestrator.pd-orchestrator.api.ome.v1beta1.AutoscalerPolicyReference
+  map:
+    fields:
+    - name: kind
+      type:
+        namedType: com.github.pd-orchestrator.pd-orchestrator.api.ome.v1beta1.AutoscalerPolicyRefKind
+      default: AutoscalerPolicy
+    - name: name
+      type:
+        scalar: string
 - name: com.github.pd-orchestrator.pd-orchestrator.api.ome.v1beta1.AutoscalerPolicySpec
   map:
     fields:
@@ -81,6 +112,272 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: portableDigest
       type:
         scalar: string
+- name: com.github.pd-orchestrator.pd-orchestrator.api.ome.v1beta1.AutoscalerSource
+  scalar: string
+- name: com.github.pd-orchestrator.pd-orchestrator.api.ome.v1beta1.BaseModel
+  map:
+    fields:
+    - name: apiVersion
+      type:
+        scalar: string
+    - name: kind
+      type:
+        scalar: string
+    - name: metadata
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta
+    - name: spec
+      type:
+        namedType: com.github.pd-orchestrator.pd-orchestrator.api.ome.v1beta1.BaseModelSpec
+    - name: status
+      type:
+        namedType: com.github.pd-orchestrator.pd-orchestrator.api.ome.v1beta1.ModelStatus
+- name: com.github.pd-orchestrator.pd-orchestrator.api.ome.v1beta1.BaseModelSpec
+  map:
+    fields:
+    - name: additionalMetadata
+      type:
+        map:
+          elementType:
+            scalar: string
+    - name: apiCapabilities
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: atomic
+    - name: compartmentID
+      type:
+        scalar: string
+    - name: diffusionPipeline
+      type:
+        namedType: __untyped_atomic_
+    - name: disabled
+      type:
+        scalar: boolean
+    - name: displayName
+      type:
+        scalar: string
+    - name: maxTokens
+      type:
+        scalar: numeric
+    - name: modelArchitecture
+      type:
+        scalar: string
+    - name: modelCapabilities
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: atomic
+    - name: modelConfiguration
+      type:
+        namedType: __untyped_atomic_
+    - name: modelFormat
+      type:
+        namedType: com.github.pd-orchestrator.pd-orchestrator.api.ome.v1beta1.NamedVersion
+    - name: modelFramework
+      type:
+        namedType: com.github.pd-orchestrator.pd-orchestrator.api.ome.v1beta1.NamedVersion
+    - name: modelParameterSize
+      type:
+        scalar: string
+    - name: modelType
+      type:
+        scalar: string
+    - name: quantization
+      type:
+        scalar: string
+    - name: servingMode
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: atomic
+    - name: storage
+      type:
+        namedType: com.github.pd-orchestrator.pd-orchestrator.api.ome.v1beta1.ModelStorage
+    - name: vendor
+      type:
+        scalar: string
+    - name: version
+      type:
+        scalar: string
+- name: com.github.pd-orchestrator.pd-orchestrator.api.ome.v1beta1.ClusterBaseModel
+  map:
+    fields:
+    - name: apiVersion
+      type:
+        scalar: string
+    - name: kind
+      type:
+        scalar: string
+    - name: metadata
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta
+    - name: spec
+      type:
+        namedType: com.github.pd-orchestrator.pd-orchestrator.api.ome.v1beta1.BaseModelSpec
+    - name: status
+      type:
+        namedType: com.github.pd-orchestrator.pd-orchestrator.api.ome.v1beta1.ModelStatus
+- name: com.github.pd-orchestrator.pd-orchestrator.api.ome.v1beta1.ClusterServingRuntime
+  map:
+    fields:
+    - name: apiVersion
+      type:
+        scalar: string
+    - name: kind
+      type:
+        scalar: string
+    - name: metadata
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta
+    - name: spec
+      type:
+        namedType: com.github.pd-orchestrator.pd-orchestrator.api.ome.v1beta1.ServingRuntimeSpec
+    - name: status
+      type:
+        namedType: com.github.pd-orchestrator.pd-orchestrator.api.ome.v1beta1.ServingRuntimeStatus
+- name: com.github.pd-orchestrator.pd-orchestrator.api.ome.v1beta1.ComponentAutoscaler
+  map:
+    fields:
+    - name: class
+      type:
+        namedType: com.github.pd-orchestrator.pd-orchestrator.api.ome.v1beta1.AutoscalerClass
+    - name: hpa
+      type:
+        namedType: com.github.pd-orchestrator.pd-orchestrator.api.ome.v1beta1.HPAAutoscaler
+    - name: keda
+      type:
+        namedType: com.github.pd-orchestrator.pd-orchestrator.api.ome.v1beta1.KedaAutoscaler
+- name: com.github.pd-orchestrator.pd-orchestrator.api.ome.v1beta1.ComponentAutoscalerStatus
+  map:
+    fields:
+    - name: class
+      type:
+        namedType: com.github.pd-orchestrator.pd-orchestrator.api.ome.v1beta1.AutoscalerClass
+    - name: conditions
+      type:
+        list:
+          elementType:
+            namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Condition
+          elementRelationship: associative
+          keys:
+          - type
+    - name: currentReplicas
+      type:
+        scalar: numeric
+    - name: desiredReplicas
+      type:
+        scalar: numeric
+    - name: lastScaleTime
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
+    - name: managedBy
+      type:
+        namedType: com.github.pd-orchestrator.pd-orchestrator.api.ome.v1beta1.AutoscalerManager
+    - name: policy
+      type:
+        namedType: com.github.pd-orchestrator.pd-orchestrator.api.ome.v1beta1.AutoscalerPolicyProvenance
+    - name: shadowedPolicyRef
+      type:
+        namedType: com.github.pd-orchestrator.pd-orchestrator.api.ome.v1beta1.ShadowedAutoscalerPolicy
+    - name: specSource
+      type:
+        namedType: com.github.pd-orchestrator.pd-orchestrator.api.ome.v1beta1.AutoscalerSource
+- name: com.github.pd-orchestrator.pd-orchestrator.api.ome.v1beta1.ComponentSpec
+  map:
+    fields:
+    - name: acceleratorOverride
+      type:
+        namedType: __untyped_atomic_
+    - name: annotations
+      type:
+        map:
+          elementType:
+            scalar: string
+    - name: autoscaler
+      type:
+        namedType: com.github.pd-orchestrator.pd-orchestrator.api.ome.v1beta1.ComponentAutoscaler
+    - name: autoscalerPolicyRef
+      type:
+        namedType: com.github.pd-orchestrator.pd-orchestrator.api.ome.v1beta1.AutoscalerPolicyReference
+    - name: canaryTrafficPercent
+      type:
+        scalar: numeric
+    - name: containerConcurrency
+      type:
+        scalar: numeric
+    - name: deploymentStrategy
+      type:
+        namedType: io.k8s.api.apps.v1.DeploymentStrategy
+    - name: kedaConfig
+      type:
+        namedType: __untyped_atomic_
+    - name: labels
+      type:
+        map:
+          elementType:
+            scalar: string
+    - name: leader
+      type:
+        namedType: com.github.pd-orchestrator.pd-orchestrator.api.ome.v1beta1.LeaderSpec
+    - name: maxReplicas
+      type:
+        scalar: numeric
+    - name: maxUnavailable
+      type:
+        namedType: io.k8s.apimachinery.pkg.util.intstr.IntOrString
+    - name: minAvailable
+      type:
+        namedType: io.k8s.apimachinery.pkg.util.intstr.IntOrString
+    - name: minReplicas
+      type:
+        scalar: numeric
+    - name: runner
+      type:
+        namedType: __untyped_atomic_
+    - name: scaleMetric
+      type:
+        namedType: com.github.pd-orchestrator.pd-orchestrator.api.ome.v1beta1.ScaleMetric
+    - name: scaleTarget
+      type:
+        scalar: numeric
+    - name: timeoutSeconds
+      type:
+        scalar: numeric
+    - name: worker
+      type:
+        namedType: com.github.pd-orchestrator.pd-orchestrator.api.ome.v1beta1.WorkerSpec
+    elementType:
+      namedType: __untyped_deduced_
+- name: com.github.pd-orchestrator.pd-orchestrator.api.ome.v1beta1.ComponentStatus
+  map:
+    fields:
+    - name: autoscaler
+      type:
+        namedType: com.github.pd-orchestrator.pd-orchestrator.api.ome.v1beta1.ComponentAutoscalerStatus
+    - name: scaleTargetRef
+      type:
+        namedType: com.github.pd-orchestrator.pd-orchestrator.api.ome.v1beta1.ScaleTargetReference
+    - name: url
+      type:
+        scalar: string
+- name: com.github.pd-orchestrator.pd-orchestrator.api.ome.v1beta1.ComponentStatuses
+  map:
+    fields:
+    - name: decoder
+      type:
+        namedType: com.github.pd-orchestrator.pd-orchestrator.api.ome.v1beta1.ComponentStatus
+    - name: engine
+      type:
+        namedType: com.github.pd-orchestrator.pd-orchestrator.api.ome.v1beta1.ComponentStatus
+    - name: router
+      type:
+        namedType: com.github.pd-orchestrator.pd-orchestrator.api.ome.v1beta1.ComponentStatus
+- name: com.github.pd-orchestrator.pd-orchestrator.api.ome.v1beta1.DownloadPolicy
+  scalar: string
 - name: com.github.pd-orchestrator.pd-orchestrator.api.ome.v1beta1.FallbackTemplate
   map:
     fields:
@@ -102,6 +399,74 @@ var schemaYAML = typed.YAMLObject(`types:
           elementType:
             namedType: io.k8s.api.autoscaling.v2.MetricSpec
           elementRelationship: atomic
+- name: com.github.pd-orchestrator.pd-orchestrator.api.ome.v1beta1.InferenceService
+  map:
+    fields:
+    - name: apiVersion
+      type:
+        scalar: string
+    - name: kind
+      type:
+        scalar: string
+    - name: metadata
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta
+    - name: spec
+      type:
+        namedType: com.github.pd-orchestrator.pd-orchestrator.api.ome.v1beta1.InferenceServiceSpec
+    - name: status
+      type:
+        namedType: com.github.pd-orchestrator.pd-orchestrator.api.ome.v1beta1.InferenceServiceStatus
+- name: com.github.pd-orchestrator.pd-orchestrator.api.ome.v1beta1.InferenceServiceSpec
+  map:
+    fields:
+    - name: acceleratorSelector
+      type:
+        namedType: __untyped_atomic_
+    - name: decoder
+      type:
+        namedType: com.github.pd-orchestrator.pd-orchestrator.api.ome.v1beta1.ComponentSpec
+    - name: engine
+      type:
+        namedType: com.github.pd-orchestrator.pd-orchestrator.api.ome.v1beta1.ComponentSpec
+    - name: kedaConfig
+      type:
+        namedType: __untyped_atomic_
+    - name: model
+      type:
+        namedType: com.github.pd-orchestrator.pd-orchestrator.api.ome.v1beta1.ModelReference
+    - name: predictor
+      type:
+        namedType: __untyped_atomic_
+    - name: router
+      type:
+        namedType: com.github.pd-orchestrator.pd-orchestrator.api.ome.v1beta1.RouterSpec
+    - name: runtime
+      type:
+        namedType: com.github.pd-orchestrator.pd-orchestrator.api.ome.v1beta1.RuntimeReference
+    - name: scalingPolicy
+      type:
+        namedType: com.github.pd-orchestrator.pd-orchestrator.api.ome.v1beta1.ScalingPolicy
+- name: com.github.pd-orchestrator.pd-orchestrator.api.ome.v1beta1.InferenceServiceStatus
+  map:
+    fields:
+    - name: components
+      type:
+        namedType: com.github.pd-orchestrator.pd-orchestrator.api.ome.v1beta1.ComponentStatuses
+    - name: conditions
+      type:
+        list:
+          elementType:
+            namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Condition
+          elementRelationship: associative
+          keys:
+          - type
+    - name: observedGeneration
+      type:
+        scalar: numeric
+    - name: url
+      type:
+        scalar: string
 - name: com.github.pd-orchestrator.pd-orchestrator.api.ome.v1beta1.KedaAdvancedConfig
   map:
     fields:
@@ -114,6 +479,55 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: scalingModifiers
       type:
         namedType: com.github.pd-orchestrator.pd-orchestrator.api.ome.v1beta1.KedaScalingModifiers
+- name: com.github.pd-orchestrator.pd-orchestrator.api.ome.v1beta1.KedaAuthenticationKind
+  scalar: string
+- name: com.github.pd-orchestrator.pd-orchestrator.api.ome.v1beta1.KedaAuthenticationReference
+  map:
+    fields:
+    - name: kind
+      type:
+        namedType: com.github.pd-orchestrator.pd-orchestrator.api.ome.v1beta1.KedaAuthenticationKind
+    - name: name
+      type:
+        scalar: string
+- name: com.github.pd-orchestrator.pd-orchestrator.api.ome.v1beta1.KedaAutoscaler
+  map:
+    fields:
+    - name: advanced
+      type:
+        namedType: com.github.pd-orchestrator.pd-orchestrator.api.ome.v1beta1.KedaAdvancedConfig
+    - name: cooldownPeriod
+      type:
+        scalar: numeric
+    - name: fallback
+      type:
+        namedType: com.github.pd-orchestrator.pd-orchestrator.api.ome.v1beta1.KedaFallback
+    - name: idleReplicaCount
+      type:
+        scalar: numeric
+    - name: pollingInterval
+      type:
+        scalar: numeric
+    - name: triggers
+      type:
+        list:
+          elementType:
+            namedType: com.github.pd-orchestrator.pd-orchestrator.api.ome.v1beta1.KedaTrigger
+          elementRelationship: atomic
+- name: com.github.pd-orchestrator.pd-orchestrator.api.ome.v1beta1.KedaFallback
+  map:
+    fields:
+    - name: behavior
+      type:
+        namedType: com.github.pd-orchestrator.pd-orchestrator.api.ome.v1beta1.KedaFallbackBehavior
+    - name: failureThreshold
+      type:
+        scalar: numeric
+    - name: replicas
+      type:
+        scalar: numeric
+- name: com.github.pd-orchestrator.pd-orchestrator.api.ome.v1beta1.KedaFallbackBehavior
+  scalar: string
 - name: com.github.pd-orchestrator.pd-orchestrator.api.ome.v1beta1.KedaHorizontalPodAutoscalerConfig
   map:
     fields:
@@ -182,12 +596,143 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: target
       type:
         scalar: string
+- name: com.github.pd-orchestrator.pd-orchestrator.api.ome.v1beta1.KedaTrigger
+  map:
+    fields:
+    - name: authenticationRef
+      type:
+        namedType: com.github.pd-orchestrator.pd-orchestrator.api.ome.v1beta1.KedaAuthenticationReference
+    - name: metadata
+      type:
+        map:
+          elementType:
+            namedType: com.github.pd-orchestrator.pd-orchestrator.api.ome.v1beta1.TriggerText
+    - name: metricType
+      type:
+        namedType: io.k8s.api.autoscaling.v2.MetricTargetType
+    - name: name
+      type:
+        scalar: string
+    - name: type
+      type:
+        scalar: string
+    - name: useCachedMetrics
+      type:
+        scalar: boolean
+- name: com.github.pd-orchestrator.pd-orchestrator.api.ome.v1beta1.LeaderSpec
+  map:
+    fields:
+    - name: runner
+      type:
+        namedType: __untyped_atomic_
+    elementType:
+      namedType: __untyped_deduced_
 - name: com.github.pd-orchestrator.pd-orchestrator.api.ome.v1beta1.MetricProviderReference
   map:
     fields:
     - name: name
       type:
         scalar: string
+- name: com.github.pd-orchestrator.pd-orchestrator.api.ome.v1beta1.ModelReference
+  map:
+    fields:
+    - name: apiGroup
+      type:
+        scalar: string
+      default: ome.io
+    - name: fineTunedWeights
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: atomic
+    - name: kind
+      type:
+        scalar: string
+      default: ClusterBaseModel
+    - name: name
+      type:
+        scalar: string
+- name: com.github.pd-orchestrator.pd-orchestrator.api.ome.v1beta1.ModelSizeRange
+  map:
+    fields:
+    - name: max
+      type:
+        scalar: string
+    - name: min
+      type:
+        scalar: string
+- name: com.github.pd-orchestrator.pd-orchestrator.api.ome.v1beta1.ModelState
+  scalar: string
+- name: com.github.pd-orchestrator.pd-orchestrator.api.ome.v1beta1.ModelStatus
+  map:
+    fields:
+    - name: lifecycle
+      type:
+        scalar: string
+    - name: nodesFailed
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: atomic
+    - name: nodesReady
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: atomic
+    - name: state
+      type:
+        namedType: com.github.pd-orchestrator.pd-orchestrator.api.ome.v1beta1.ModelState
+- name: com.github.pd-orchestrator.pd-orchestrator.api.ome.v1beta1.ModelStorage
+  map:
+    fields:
+    - name: downloadPolicy
+      type:
+        namedType: com.github.pd-orchestrator.pd-orchestrator.api.ome.v1beta1.DownloadPolicy
+    - name: key
+      type:
+        scalar: string
+    - name: nodeAffinity
+      type:
+        namedType: __untyped_atomic_
+    - name: nodeSelector
+      type:
+        map:
+          elementType:
+            scalar: string
+    - name: parameters
+      type:
+        map:
+          elementType:
+            scalar: string
+    - name: path
+      type:
+        scalar: string
+    - name: schemaPath
+      type:
+        scalar: string
+    - name: storageUri
+      type:
+        scalar: string
+- name: com.github.pd-orchestrator.pd-orchestrator.api.ome.v1beta1.NamedVersion
+  map:
+    fields:
+    - name: name
+      type:
+        scalar: string
+    - name: operator
+      type:
+        scalar: string
+      default: Equal
+    - name: version
+      type:
+        scalar: string
+    - name: weight
+      type:
+        scalar: numeric
+      default: 1
 - name: com.github.pd-orchestrator.pd-orchestrator.api.ome.v1beta1.ReplicaSource
   map:
     fields:
@@ -199,10 +744,268 @@ var schemaYAML = typed.YAMLObject(`types:
         scalar: numeric
 - name: com.github.pd-orchestrator.pd-orchestrator.api.ome.v1beta1.ReplicaValueSource
   scalar: string
+- name: com.github.pd-orchestrator.pd-orchestrator.api.ome.v1beta1.RouterSpec
+  map:
+    fields:
+    - name: annotations
+      type:
+        map:
+          elementType:
+            scalar: string
+    - name: autoscaler
+      type:
+        namedType: com.github.pd-orchestrator.pd-orchestrator.api.ome.v1beta1.ComponentAutoscaler
+    - name: autoscalerPolicyRef
+      type:
+        namedType: com.github.pd-orchestrator.pd-orchestrator.api.ome.v1beta1.AutoscalerPolicyReference
+    - name: canaryTrafficPercent
+      type:
+        scalar: numeric
+    - name: config
+      type:
+        map:
+          elementType:
+            scalar: string
+    - name: containerConcurrency
+      type:
+        scalar: numeric
+    - name: deploymentStrategy
+      type:
+        namedType: io.k8s.api.apps.v1.DeploymentStrategy
+    - name: kedaConfig
+      type:
+        namedType: __untyped_atomic_
+    - name: labels
+      type:
+        map:
+          elementType:
+            scalar: string
+    - name: maxReplicas
+      type:
+        scalar: numeric
+    - name: maxUnavailable
+      type:
+        namedType: io.k8s.apimachinery.pkg.util.intstr.IntOrString
+    - name: minAvailable
+      type:
+        namedType: io.k8s.apimachinery.pkg.util.intstr.IntOrString
+    - name: minReplicas
+      type:
+        scalar: numeric
+    - name: runner
+      type:
+        namedType: __untyped_atomic_
+    - name: scaleMetric
+      type:
+        namedType: com.github.pd-orchestrator.pd-orchestrator.api.ome.v1beta1.ScaleMetric
+    - name: scaleTarget
+      type:
+        scalar: numeric
+    - name: timeoutSeconds
+      type:
+        scalar: numeric
+    elementType:
+      namedType: __untyped_deduced_
+- name: com.github.pd-orchestrator.pd-orchestrator.api.ome.v1beta1.RuntimeReference
+  map:
+    fields:
+    - name: apiGroup
+      type:
+        scalar: string
+      default: ome.io
+    - name: kind
+      type:
+        scalar: string
+      default: ClusterServingRuntime
+    - name: name
+      type:
+        scalar: string
+- name: com.github.pd-orchestrator.pd-orchestrator.api.ome.v1beta1.ScaleMetric
+  scalar: string
+- name: com.github.pd-orchestrator.pd-orchestrator.api.ome.v1beta1.ScaleTargetReference
+  map:
+    fields:
+    - name: apiVersion
+      type:
+        scalar: string
+    - name: kind
+      type:
+        scalar: string
+    - name: name
+      type:
+        scalar: string
+- name: com.github.pd-orchestrator.pd-orchestrator.api.ome.v1beta1.ScalingMode
+  scalar: string
+- name: com.github.pd-orchestrator.pd-orchestrator.api.ome.v1beta1.ScalingPolicy
+  map:
+    fields:
+    - name: mode
+      type:
+        namedType: com.github.pd-orchestrator.pd-orchestrator.api.ome.v1beta1.ScalingMode
+      default: Independent
+- name: com.github.pd-orchestrator.pd-orchestrator.api.ome.v1beta1.ServingRuntime
+  map:
+    fields:
+    - name: apiVersion
+      type:
+        scalar: string
+    - name: kind
+      type:
+        scalar: string
+    - name: metadata
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta
+    - name: spec
+      type:
+        namedType: com.github.pd-orchestrator.pd-orchestrator.api.ome.v1beta1.ServingRuntimeSpec
+    - name: status
+      type:
+        namedType: com.github.pd-orchestrator.pd-orchestrator.api.ome.v1beta1.ServingRuntimeStatus
+- name: com.github.pd-orchestrator.pd-orchestrator.api.ome.v1beta1.ServingRuntimeSpec
+  map:
+    fields:
+    - name: acceleratorRequirements
+      type:
+        namedType: __untyped_atomic_
+    - name: annotations
+      type:
+        map:
+          elementType:
+            scalar: string
+    - name: decoderConfig
+      type:
+        namedType: com.github.pd-orchestrator.pd-orchestrator.api.ome.v1beta1.ComponentSpec
+    - name: disabled
+      type:
+        scalar: boolean
+    - name: engineConfig
+      type:
+        namedType: com.github.pd-orchestrator.pd-orchestrator.api.ome.v1beta1.ComponentSpec
+    - name: labels
+      type:
+        map:
+          elementType:
+            scalar: string
+    - name: modelSizeRange
+      type:
+        namedType: com.github.pd-orchestrator.pd-orchestrator.api.ome.v1beta1.ModelSizeRange
+    - name: protocolVersions
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: atomic
+    - name: routerConfig
+      type:
+        namedType: com.github.pd-orchestrator.pd-orchestrator.api.ome.v1beta1.RouterSpec
+    - name: supportedModelFormats
+      type:
+        list:
+          elementType:
+            namedType: com.github.pd-orchestrator.pd-orchestrator.api.ome.v1beta1.SupportedModelFormat
+          elementRelationship: atomic
+    - name: workers
+      type:
+        namedType: __untyped_atomic_
+    elementType:
+      namedType: __untyped_deduced_
+- name: com.github.pd-orchestrator.pd-orchestrator.api.ome.v1beta1.ServingRuntimeStatus
+  map:
+    elementType:
+      scalar: untyped
+      list:
+        elementType:
+          namedType: __untyped_atomic_
+        elementRelationship: atomic
+      map:
+        elementType:
+          namedType: __untyped_deduced_
+        elementRelationship: separable
+- name: com.github.pd-orchestrator.pd-orchestrator.api.ome.v1beta1.ShadowedAutoscalerPolicy
+  map:
+    fields:
+    - name: name
+      type:
+        scalar: string
+    - name: portableDigest
+      type:
+        scalar: string
+    - name: wouldRenderDigest
+      type:
+        scalar: string
+- name: com.github.pd-orchestrator.pd-orchestrator.api.ome.v1beta1.SupportedModelFormat
+  map:
+    fields:
+    - name: acceleratorConfig
+      type:
+        namedType: __untyped_atomic_
+    - name: autoSelect
+      type:
+        scalar: boolean
+    - name: diffusionPipeline
+      type:
+        namedType: __untyped_atomic_
+    - name: modelArchitecture
+      type:
+        scalar: string
+    - name: modelFormat
+      type:
+        namedType: com.github.pd-orchestrator.pd-orchestrator.api.ome.v1beta1.NamedVersion
+    - name: modelFramework
+      type:
+        namedType: com.github.pd-orchestrator.pd-orchestrator.api.ome.v1beta1.NamedVersion
+    - name: modelType
+      type:
+        scalar: string
+    - name: name
+      type:
+        scalar: string
+    - name: priority
+      type:
+        scalar: numeric
+    - name: quantization
+      type:
+        scalar: string
+    - name: version
+      type:
+        scalar: string
 - name: com.github.pd-orchestrator.pd-orchestrator.api.ome.v1beta1.TemplateText
   scalar: string
 - name: com.github.pd-orchestrator.pd-orchestrator.api.ome.v1beta1.TriggerMetricType
   scalar: string
+- name: com.github.pd-orchestrator.pd-orchestrator.api.ome.v1beta1.TriggerText
+  scalar: string
+- name: com.github.pd-orchestrator.pd-orchestrator.api.ome.v1beta1.WorkerSpec
+  map:
+    fields:
+    - name: runner
+      type:
+        namedType: __untyped_atomic_
+    - name: size
+      type:
+        scalar: numeric
+    elementType:
+      namedType: __untyped_deduced_
+- name: io.k8s.api.apps.v1.DeploymentStrategy
+  map:
+    fields:
+    - name: rollingUpdate
+      type:
+        namedType: io.k8s.api.apps.v1.RollingUpdateDeployment
+    - name: type
+      type:
+        namedType: io.k8s.api.apps.v1.DeploymentStrategyType
+- name: io.k8s.api.apps.v1.DeploymentStrategyType
+  scalar: string
+- name: io.k8s.api.apps.v1.RollingUpdateDeployment
+  map:
+    fields:
+    - name: maxSurge
+      type:
+        namedType: io.k8s.apimachinery.pkg.util.intstr.IntOrString
+    - name: maxUnavailable
+      type:
+        namedType: io.k8s.apimachinery.pkg.util.intstr.IntOrString
 - name: io.k8s.api.autoscaling.v2.ContainerResourceMetricSource
   map:
     fields:
@@ -550,8 +1353,30 @@ var schemaYAML = typed.YAMLObject(`types:
     elementRelationship: atomic
 - name: io.k8s.apimachinery.pkg.apis.meta.v1.Time
   scalar: untyped
+- name: io.k8s.apimachinery.pkg.runtime.RawExtension
+  map:
+    elementType:
+      scalar: untyped
+      list:
+        elementType:
+          namedType: __untyped_atomic_
+        elementRelationship: atomic
+      map:
+        elementType:
+          namedType: __untyped_deduced_
+        elementRelationship: separable
 - name: io.k8s.apimachinery.pkg.types.UID
   scalar: string
+- name: io.k8s.apimachinery.pkg.util.intstr.IntOrString
+  scalar: untyped
+  list:
+    elementType:
+      namedType: __untyped_atomic_
+    elementRelationship: atomic
+  map:
+    elementType:
+      namedType: __untyped_deduced_
+    elementRelationship: separable
 - name: __untyped_atomic_
   scalar: untyped
   list:
