@@ -17,17 +17,16 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/yaml"
 
 	"github.com/pd-orchestrator/pd-orchestrator/api/autoscaling/v1alpha1"
 	elasticscalerv1alpha1 "github.com/pd-orchestrator/pd-orchestrator/api/elasticscaler/v1alpha1"
 	tidalv1alpha1 "github.com/pd-orchestrator/pd-orchestrator/api/tidal/v1alpha1"
+	"github.com/pd-orchestrator/pd-orchestrator/internal/testkit"
 	"github.com/pd-orchestrator/pd-orchestrator/lab"
 )
 
@@ -105,7 +104,7 @@ func start(ctx context.Context) (err error) {
 }
 
 func (c *component) start(ctx context.Context) (err error) {
-	if err := c.installRoles(ctx); err != nil {
+	if _, err := testkit.InstallRoles(ctx, suite.admin, filepath.Join("..", "..", "config", "rbac", c.name, "role.yaml"), lab.ProductNamespace); err != nil {
 		return err
 	}
 	if c.identity, err = suite.lab.ServiceAccountConfig(ctx, lab.ProductNamespace, c.account); err != nil {
@@ -196,40 +195,6 @@ func newClient(config *rest.Config) (client.Client, error) {
 		return nil, fmt.Errorf("making a client: %w", err)
 	}
 	return c, nil
-}
-
-// installRoles gives the component the Roles that are generated for it, and nothing else.
-func (c *component) installRoles(ctx context.Context) error {
-	text, err := os.ReadFile(filepath.Join("..", "..", "config", "rbac", c.name, "role.yaml"))
-	if err != nil {
-		return fmt.Errorf("reading the Roles: %w", err)
-	}
-	subjects := []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: lab.ProductNamespace, Name: c.account}}
-	objects := []client.Object{
-		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: lab.ProductNamespace, Name: c.account}},
-		&rbacv1.ClusterRoleBinding{
-			ObjectMeta: metav1.ObjectMeta{Name: c.account}, Subjects: subjects,
-			RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: c.account},
-		},
-		&rbacv1.RoleBinding{
-			ObjectMeta: metav1.ObjectMeta{Namespace: lab.ProductNamespace, Name: c.account}, Subjects: subjects,
-			RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: c.account},
-		},
-	}
-	for document := range strings.SplitSeq(string(text), "\n---\n") {
-		role := &unstructured.Unstructured{}
-		if err := yaml.Unmarshal([]byte(document), &role.Object); err != nil {
-			return fmt.Errorf("reading the Roles: %w", err)
-		}
-		if role.GetKind() != "" {
-			objects = append(objects, role)
-		}
-	}
-	var errs []error
-	for _, object := range objects {
-		errs = append(errs, suite.admin.Create(ctx, object))
-	}
-	return errors.Join(errs...)
 }
 
 // namespaces makes namespaces of the test's own, and takes them away at its end.

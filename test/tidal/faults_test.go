@@ -13,14 +13,10 @@ import (
 	"testing"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
-	"sigs.k8s.io/yaml"
 
 	"github.com/pd-orchestrator/pd-orchestrator/api/tidal/v1alpha1"
 	"github.com/pd-orchestrator/pd-orchestrator/internal/testkit"
@@ -235,29 +231,14 @@ func inAMoment(name string, in time.Duration, replicas int) (string, time.Time) 
 	return fmt.Sprintf("%s|%d %d %d * * *|%d", name, at.Second(), at.Minute(), at.Hour(), replicas), at
 }
 
-// ownRole is an identity that may do what the generated Role of the controller says, and nothing else.
+// ownRole is an identity that may do what the generated Roles of the component say, and nothing else.
 func ownRole(t *testing.T) *rest.Config {
 	t.Helper()
-	text, err := os.ReadFile("../../config/rbac/tidal/role.yaml")
+	account, err := testkit.InstallRoles(t.Context(), api, "../../config/rbac/tidal/role.yaml", lab.ProductNamespace)
 	if err != nil {
 		t.Fatal(err)
 	}
-	role := &rbacv1.ClusterRole{}
-	if err := yaml.UnmarshalStrict(text, role); err != nil {
-		t.Fatal(err)
-	}
-	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: lab.ProductNamespace, Name: role.Name}}
-	binding := &rbacv1.ClusterRoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: role.Name},
-		Subjects:   []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: account.Namespace, Name: account.Name}},
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name},
-	}
-	for _, obj := range []client.Object{role, account, binding} {
-		if err := api.Create(t.Context(), obj); err != nil && !apierrors.IsAlreadyExists(err) {
-			t.Fatal(err)
-		}
-	}
-	identity, err := plane.ServiceAccountConfig(t.Context(), account.Namespace, account.Name)
+	identity, err := plane.ServiceAccountConfig(t.Context(), lab.ProductNamespace, account)
 	if err != nil {
 		t.Fatal(err)
 	}
