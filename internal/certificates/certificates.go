@@ -27,6 +27,7 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/certwatcher"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -104,6 +105,21 @@ func Keep(mgr ctrl.Manager, o Options) (Kept, error) {
 		return Kept{}, fmt.Errorf("watching Secret %s: %w", o.Secret, err)
 	}
 	return Kept{Get: c.get, Made: c.made, Trusted: trusted}, nil
+}
+
+// Watch adds to the manager what follows a certificate that somebody else keeps in the files tls.crt and tls.key of a
+// folder. They must be there.
+func Watch(mgr ctrl.Manager, dir string) (Kept, error) {
+	w, err := certwatcher.New(filepath.Join(dir, "tls.crt"), filepath.Join(dir, "tls.key"))
+	if err != nil {
+		return Kept{}, fmt.Errorf("reading the certificate in %s: %w", dir, err)
+	}
+	if err := mgr.Add(w); err != nil {
+		return Kept{}, fmt.Errorf("watching the certificate in %s: %w", dir, err)
+	}
+	at := make(chan struct{})
+	close(at)
+	return Kept{Get: w.GetCertificate, Made: at, Trusted: at}, nil
 }
 
 // current follows the certificate in the Secret.

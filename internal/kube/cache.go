@@ -33,7 +33,7 @@ func StripPod(obj any) (any, error) {
 	}
 	pod.ManagedFields = nil
 	pod.Annotations = nil
-	spec := corev1.PodSpec{Resources: requestsOf(pod.Spec.Resources), Containers: requesting(pod.Spec.Containers)}
+	spec := corev1.PodSpec{Resources: requestsOf(pod.Spec.Resources), Overhead: pod.Spec.Overhead, Containers: requesting(pod.Spec.Containers)}
 	for _, c := range pod.Spec.InitContainers {
 		if c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways {
 			spec.InitContainers = append(spec.InitContainers, c)
@@ -64,14 +64,13 @@ func requestsOf(r *corev1.ResourceRequirements) *corev1.ResourceRequirements {
 	return &corev1.ResourceRequirements{Requests: r.Requests}
 }
 
-// StripHPA is a cache transform that keeps of an HPA whom it scales, between which bounds, and how it fares.
+// StripHPA is a cache transform that drops what is long in an HPA and decides nothing.
 func StripHPA(obj any) (any, error) {
 	hpa, ok := obj.(*autoscalingv2.HorizontalPodAutoscaler)
 	if !ok {
 		return obj, nil
 	}
 	hpa.ManagedFields, hpa.Annotations = nil, nil
-	hpa.Spec.Metrics, hpa.Spec.Behavior = nil, nil
 	hpa.Status.CurrentMetrics = nil
 	return hpa, nil
 }

@@ -26,7 +26,9 @@ import (
 	elasticscalerv1alpha1 "github.com/pd-orchestrator/pd-orchestrator/api/elasticscaler/v1alpha1"
 	tidalv1alpha1 "github.com/pd-orchestrator/pd-orchestrator/api/tidal/v1alpha1"
 	"github.com/pd-orchestrator/pd-orchestrator/internal/admission"
+	"github.com/pd-orchestrator/pd-orchestrator/internal/certificates"
 	"github.com/pd-orchestrator/pd-orchestrator/internal/config"
+	"github.com/pd-orchestrator/pd-orchestrator/internal/controller/elasticscaler"
 	"github.com/pd-orchestrator/pd-orchestrator/internal/controller/resourcescalinggroup"
 	"github.com/pd-orchestrator/pd-orchestrator/internal/controller/tidal"
 	"github.com/pd-orchestrator/pd-orchestrator/internal/kube"
@@ -40,6 +42,8 @@ type parts struct {
 	config    config.Configuration
 	metrics   metricsource.Querier
 	telemetry *telemetry.Metrics
+	// certificate is what is served with over HTTPS. It is set where webhooks are enabled.
+	certificate certificates.Kept
 	// crossNamespace says whether the component acts on references to other namespaces: Denied or Trusted.
 	crossNamespace config.CrossNamespace
 }
@@ -64,6 +68,11 @@ var components = map[string]component{
 			path:          admission.ResourceScalingGroupPath,
 			handler:       admitResourceScalingGroup,
 		},
+	},
+	elasticscaler.Component: {
+		cache:    elasticscaler.CacheOptions,
+		setup:    setupElasticScaler,
+		ownsPods: true,
 	},
 	tidal.Component: {
 		cache: noCacheOptions,
@@ -161,14 +170,20 @@ func Run(ctx context.Context, restConfig *rest.Config, c config.Configuration, n
 			return err
 		}
 	}
+	admitted := hooked(names)
+	if c.Webhook.Enabled && len(admitted) > 0 {
+		if p.certificate, err = keepCertificate(p, admitted); err != nil {
+			return err
+		}
+	}
 	for _, n := range names {
 		p.crossNamespace = components[n].webhook.actsOn(c.CrossNamespace)
 		if err := components[n].setup(ctx, p); err != nil {
 			return err
 		}
 	}
-	if c.Webhook.Enabled {
-		if err := serveWebhooks(ctx, p, names); err != nil {
+	if c.Webhook.Enabled && len(admitted) > 0 {
+		if err := serveWebhooks(ctx, p, admitted); err != nil {
 			return err
 		}
 	}

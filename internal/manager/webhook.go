@@ -57,45 +57,46 @@ func podNamespace() string {
 	return strings.TrimSpace(string(text))
 }
 
+// hooked are those of the named components whose objects are admitted.
+func hooked(names []string) []string {
+	return slices.DeleteFunc(slices.Clone(names), func(n string) bool { return components[n].webhook.handler == nil })
+}
+
+func configurations(names []string) []string {
+	var out []string
+	for _, n := range names {
+		out = append(out, components[n].webhook.configuration)
+	}
+	return out
+}
+
+// keepCertificate sees to the certificate that the named components serve with.
+func keepCertificate(p parts, names []string) (certificates.Kept, error) {
+	c := p.config
+	if c.Namespace == "" {
+		return certificates.Kept{}, errors.New("the webhook needs to know the namespace of the components: set namespace in the configuration")
+	}
+	if c.Webhook.Certificates != config.CertificatesManaged {
+		return certificates.Watch(p.mgr, c.Webhook.CertDir)
+	}
+	return certificates.Keep(p.mgr, certificateOptions(c, names, configurations(names)))
+}
+
 // serveWebhooks serves the admission of the named components, on every replica, once there is a certificate to serve it
 // with.
 func serveWebhooks(ctx context.Context, p parts, names []string) error {
 	c := p.config
-	if c.Namespace == "" {
-		return errors.New("the webhook needs to know the namespace of the components: set namespace in the configuration")
-	}
 	host, port, err := c.Webhook.Address()
 	if err != nil {
 		return fmt.Errorf("webhook.bindAddress: %w", err)
 	}
-	hooked := slices.DeleteFunc(slices.Clone(names), func(n string) bool { return components[n].webhook.handler == nil })
-	if len(hooked) == 0 {
-		return nil
-	}
-	var configurations []string
-	for _, n := range hooked {
-		configurations = append(configurations, components[n].webhook.configuration)
-	}
-	options := ctrlwebhook.Options{
+	served := &gatedServer{open: p.certificate.Made, Server: ctrlwebhook.NewServer(ctrlwebhook.Options{
 		Host:    host,
 		Port:    port,
 		CertDir: c.Webhook.CertDir,
-		TLSOpts: []func(*tls.Config){func(t *tls.Config) { t.MinVersion = tls.VersionTLS12 }},
-	}
-	ready := map[string]healthz.Checker{"webhook-configuration": registered(p.mgr.GetClient(), configurations)}
-	served := &gatedServer{}
-	if c.Webhook.Certificates == config.CertificatesManaged {
-		kept, err := certificates.Keep(p.mgr, certificateOptions(c, hooked, configurations))
-		if err != nil {
-			return err
-		}
-		options.TLSOpts = append(options.TLSOpts, func(t *tls.Config) { t.GetCertificate = kept.Get })
-		served.open = kept.Made
-		ready["webhook-certificate"] = closed(kept.Trusted, "the API server does not trust the webhook's certificate yet")
-	}
-	served.Server = ctrlwebhook.NewServer(options)
-	ready["webhook"] = served.StartedChecker()
-	for _, n := range hooked {
+		TLSOpts: []func(*tls.Config){func(t *tls.Config) { t.MinVersion, t.GetCertificate = tls.VersionTLS12, p.certificate.Get }},
+	})}
+	for _, n := range names {
 		handler, err := components[n].webhook.handler(ctx, p)
 		if err != nil {
 			return err
@@ -105,7 +106,11 @@ func serveWebhooks(ctx context.Context, p parts, names []string) error {
 	if err := p.mgr.Add(served); err != nil {
 		return fmt.Errorf("adding the webhook server: %w", err)
 	}
-	for name, check := range ready {
+	for name, check := range map[string]healthz.Checker{
+		"webhook":               served.StartedChecker(),
+		"webhook-certificate":   closed(p.certificate.Trusted, "the API server does not trust the webhook's certificate yet"),
+		"webhook-configuration": registered(p.mgr.GetClient(), configurations(names)),
+	} {
 		if err := p.mgr.AddReadyzCheck(name, check); err != nil {
 			return fmt.Errorf("adding the readiness check: %w", err)
 		}
@@ -144,17 +149,15 @@ func certificateOptions(c config.Configuration, names, configurations []string) 
 // gatedServer starts a webhook server once the gate is open, since it cannot start without a certificate.
 type gatedServer struct {
 	ctrlwebhook.Server
-	open <-chan struct{} // nil for a gate that is open
+	open <-chan struct{}
 }
 
 // Start waits for the gate, then serves until the context ends.
 func (g *gatedServer) Start(ctx context.Context) error {
-	if g.open != nil {
-		select {
-		case <-g.open:
-		case <-ctx.Done():
-			return nil
-		}
+	select {
+	case <-g.open:
+	case <-ctx.Done():
+		return nil
 	}
 	if err := g.Server.Start(ctx); err != nil {
 		return fmt.Errorf("serving webhooks: %w", err)

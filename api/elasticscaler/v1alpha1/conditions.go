@@ -103,8 +103,12 @@ const (
 	ReasonNoSignal = "NoSignal"
 	// ReasonSignalReceived says that the count follows from a signal.
 	ReasonSignalReceived = "SignalReceived"
+	// ReasonInvalidSignal says that the last message of the signal endpoint could not be read.
+	ReasonInvalidSignal = "InvalidSignal"
 	// ReasonEndpointUnreachable says that the manager cannot listen at the signal endpoint.
 	ReasonEndpointUnreachable = "EndpointUnreachable"
+	// ReasonWaiting says that the first evaluation has not ended.
+	ReasonWaiting = "Waiting"
 	// ReasonMetricAboveTarget says that a metric is above its target and the count grows.
 	ReasonMetricAboveTarget = "MetricAboveTarget"
 	// ReasonMetricBelowTarget says that every metric is below its target and the count shrinks.
@@ -125,6 +129,8 @@ const (
 	ReasonMaxReplicas = "MaxReplicas"
 	// ReasonManualZero says that somebody else set the target to 0, and it is left there.
 	ReasonManualZero = "ManualZero"
+	// ReasonCountOfSource says that the count is that of the source of a StateTrigger.
+	ReasonCountOfSource = "CountOfSource"
 	// ReasonScaled says that the count was written.
 	ReasonScaled = "Scaled"
 	// ReasonScaling says that the target is on its way to the desired count.

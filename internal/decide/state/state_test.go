@@ -38,7 +38,7 @@ func TestChoose(t *testing.T) {
 		"of another namespace": {sources: []Source{source("other", "a", int64(3))}, reason: v1alpha1.ReasonSourceNamespaceForbidden,
 			message: "sourceNamespaces", ignored: []string{"Tidal other/a"}},
 		"of a namespace that is named": {namespaces: []v1alpha1.NamespaceName{"other"}, sources: []Source{source("other", "a", int64(3))}, want: new(int32(3))},
-		"one of each": {sources: []Source{source("other", "a", int64(9)), source("ns", "b", int64(2))}, want: new(int32(2)), ignored: []string{"Tidal other/a"}},
+		"one of each":                  {sources: []Source{source("other", "a", int64(9)), source("ns", "b", int64(2))}, want: new(int32(2)), ignored: []string{"Tidal other/a"}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

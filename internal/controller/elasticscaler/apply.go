@@ -1,0 +1,150 @@
+package elasticscaler
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/pd-orchestrator/pd-orchestrator/api/elasticscaler/v1alpha1"
+	"github.com/pd-orchestrator/pd-orchestrator/internal/condition"
+	"github.com/pd-orchestrator/pd-orchestrator/internal/kube"
+)
+
+const (
+	// writeAttempts is how often a count is written that is refused since the rest of the object changed meanwhile, as the
+	// status of a workload does all the time while its pods start.
+	writeAttempts = 5
+	// fightAfter is how often in a row a count must be set back before that is called a fight.
+	fightAfter = 3
+	// fightForgotten is how long a count must have stood until setting it back is no longer part of a fight.
+	fightForgotten = 2 * time.Minute
+	// fightFirst and fightLast bound the time between two writes in a fight. It doubles from one to the next.
+	fightFirst, fightLast = 10 * time.Second, 5 * time.Minute
+)
+
+// fight is what is remembered of another writer that sets the count back.
+type fight struct {
+	target types.UID
+	// wrote is the count that was written last, and when.
+	wrote int32
+	at    time.Time
+	// lost is how often it was set back in a row.
+	lost int
+}
+
+// pause is how long to wait after the last write before the next.
+func (f *fight) pause() time.Duration {
+	if f.lost < fightAfter {
+		return 0
+	}
+	return min(fightFirst<<min(f.lost-fightAfter, 10), fightLast)
+}
+
+// seen takes in that the target has another count than wanted.
+func (f *fight) seen(target types.UID, want int32, now time.Time) {
+	if f.target != target || f.wrote != want || now.Sub(f.at) > f.pause()+fightForgotten {
+		*f = fight{target: target, lost: 0}
+	} else if !f.at.IsZero() {
+		f.lost++
+	}
+}
+
+// apply writes the count that was decided, unless the target has it.
+func (r *Reconciler) apply(ctx context.Context, p *pass) error {
+	want := p.observation.Want
+	if want == nil || !p.writes() || p.target.count.Desired == *want {
+		return nil
+	}
+	now, from := r.Clock.Now(), p.target.count.Desired
+	f := &p.known.fight
+	if wait := f.pause() - now.Sub(f.at); f.target == p.target.uid && f.wrote == *want && wait > 0 {
+		p.observation.Fight = fmt.Sprintf("somebody sets %s back to %d replicas each time that this scaler sets it to %d%s: take the count out of what applies it, or delete one of the two",
+			p.target, from, *want, r.otherWriter(ctx, p.target))
+		p.retryIn(wait)
+		return nil
+	}
+	f.seen(p.target.uid, *want, now)
+	err := r.write(ctx, p, *want)
+	switch {
+	case apierrors.IsNotFound(err):
+		p.invalid(v1alpha1.ReasonTargetNotFound, "target %s does not exist: create it, or correct spec.targetRef", p.target)
+		p.retryIn(unwatchedRetry)
+		return nil
+	case apierrors.IsConflict(err):
+		return err
+	case err != nil:
+		p.observation.WriteProblem = &condition.Problem{Reason: v1alpha1.ReasonScaleFailed, Message: err.Error()}
+		if apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsMethodNotSupported(err) {
+			// Trying again at once would give the same answer.
+			p.retryIn(unwatchedRetry)
+			return nil
+		}
+		return err
+	}
+	f.target, f.wrote, f.at = p.target.uid, *want, now
+	if p.known.memory != nil {
+		p.known.memory.Recorded(now, from, *want)
+	}
+	p.known.count = knownCount{}
+	p.observation.Current, p.target.count.Desired = &from, *want
+	at := metav1.NewTime(now).Rfc3339Copy()
+	p.observation.Scaled = &at
+	why := p.observation.Reason()
+	log.FromContext(ctx).Info("Scaled", "target", p.target.String(), "from", from, "to", *want, "why", why)
+	r.Telemetry.Scaled(from, *want)
+	p.events = append(p.events, notice{kind: "Normal", reason: v1alpha1.ReasonScaled, action: "Scale",
+		note: fmt.Sprintf("%s scaled from %d to %d replicas: %s", p.target, from, *want, why)})
+	return nil
+}
+
+// write sets the count. Where only the rest of the object has changed since the count was read, it is tried again; a count
+// that somebody else set meanwhile is left for the next decision.
+func (r *Reconciler) write(ctx context.Context, p *pass, want int32) error {
+	t := p.target
+	var err error
+	for range writeAttempts {
+		err = t.handler.UpdateReplicas(ctx, r.Client, t.reference(), t.count, want)
+		if !apierrors.IsConflict(err) {
+			return err
+		}
+		now, readErr := t.handler.GetCurrentReplicas(ctx, r.Client, t.reference())
+		if readErr != nil {
+			return readErr
+		}
+		if now.UID != t.count.UID || now.Desired != t.count.Desired {
+			p.known.count = knownCount{}
+			return err
+		}
+		t.count = now
+	}
+	return err
+}
+
+// otherWriter names the field manager that wrote the count of a target last, in words, where it is not this one.
+func (r *Reconciler) otherWriter(ctx context.Context, t *target) string {
+	m := &metav1.PartialObjectMetadata{}
+	m.SetGroupVersionKind(t.kind.GroupVersionKind)
+	if err := r.APIReader.Get(ctx, t.key, m); err != nil {
+		return ""
+	}
+	var last *metav1.ManagedFieldsEntry
+	for i := range m.ManagedFields {
+		e := &m.ManagedFields[i]
+		if e.FieldsV1 == nil || e.Manager == string(kube.FieldOwner(Component)) || !bytes.Contains(e.FieldsV1.Raw, []byte(`"f:replicas"`)) || e.Subresource == "status" {
+			continue
+		}
+		if last == nil || last.Time == nil || e.Time != nil && last.Time.Before(e.Time) {
+			last = e
+		}
+	}
+	if last == nil {
+		return ""
+	}
+	return fmt.Sprintf(" (field manager %s)", last.Manager)
+}
