@@ -105,6 +105,10 @@ func (l *Lab) StartManager(ctx context.Context, options ManagerOptions) (*Part, 
 		if err != nil {
 			return nil, err
 		}
+		signals, err := l.ReservePort()
+		if err != nil {
+			return nil, err
+		}
 		prometheus := l.PrometheusURL()
 		if l.options.WithoutMetrics {
 			prometheus = ""
@@ -118,7 +122,7 @@ func (l *Lab) StartManager(ctx context.Context, options ManagerOptions) (*Part, 
 				return nil, err
 			}
 		}
-		config = managerConfig(prometheus, health, metrics) + webhookConfig(webhook, l.cluster.Config("webhook"))
+		config = managerConfig(prometheus, health, metrics, signals) + webhookConfig(webhook, l.cluster.Config("webhook"))
 		readyURL = fmt.Sprintf("http://127.0.0.1:%d/readyz", health)
 	}
 	configFile := l.cluster.Config("manager.yaml")
@@ -138,7 +142,7 @@ func (l *Lab) StartManager(ctx context.Context, options ManagerOptions) (*Part, 
 
 // managerConfig renders the manager's configuration file for a lab; the URL is
 // empty where there is no Prometheus.
-func managerConfig(prometheusURL string, healthPort, metricsPort int) string {
+func managerConfig(prometheusURL string, healthPort, metricsPort, signalPort int) string {
 	return fmt.Sprintf(`apiVersion: config.pd-orchestrator.io/v1alpha1
 kind: ManagerConfiguration
 namespace: %s
@@ -152,7 +156,13 @@ metrics:
   bindAddress: 127.0.0.1:%d
 leaderElection:
   enabled: false
-`, ProductNamespace, prometheusURL, healthPort, metricsPort)
+elasticScaler:
+  # All that metrics are read from is on loopback here.
+  endpoints:
+    allow: [127.0.0.0/8]
+  signals:
+    bindAddress: 127.0.0.1:%d
+`, ProductNamespace, prometheusURL, healthPort, metricsPort, signalPort)
 }
 
 // webhookConfig renders what that file says of admission; port 0 is for none.

@@ -52,14 +52,14 @@ func TestSweepTemporaryTakesOldFoldersWithoutOwner(t *testing.T) {
 }
 
 func TestParseWith(t *testing.T) {
-	for list, want := range map[string]string{"": "", "helm": "helm", " helm ,,helm": "helm", "metrics-server": "metrics-server"} {
+	for list, want := range map[string]string{"": "", "helm": "helm", " helm ,,helm": "helm", "keda,metrics-server": "keda,metrics-server"} {
 		names, err := ParseWith(list)
 		if err != nil || strings.Join(names, ",") != want {
 			t.Errorf("ParseWith(%q) = %v, %v, want %s", list, names, err, want)
 		}
 	}
 	_, err := ParseWith("istio,keda")
-	for _, want := range []string{`no part "istio"`, "helm, keda, metrics-server", `part "keda" can be built`} {
+	for _, want := range []string{`no part "istio"`, "custom-metrics, helm, keda, metrics-server"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error is %v, want %q in it", err, want)
 		}
@@ -71,7 +71,7 @@ func TestManagerConfigNamesTheLab(t *testing.T) {
 		text  string
 		wants []string
 	}{
-		"the lab": {managerConfig("http://127.0.0.1:9090", 1, 2),
+		"the lab": {managerConfig("http://127.0.0.1:9090", 1, 2, 3),
 			[]string{"address: \"http://127.0.0.1:9090\"\n", "namespace: scaling-system\n", "127.0.0.1:1\n", "127.0.0.1:2\n"}},
 		"admission":    {webhookConfig(3, "/certs"), []string{"enabled: true\n", "127.0.0.1:3\n", "certDir: \"/certs\"\n", "dnsNames: [localhost]\n"}},
 		"no admission": {webhookConfig(0, "/certs"), []string{"crossNamespace: Trusted\n"}},
