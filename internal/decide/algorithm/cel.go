@@ -245,5 +245,6 @@ func (sizes) EstimateSize(node cost.AstNode) *cost.SizeEstimate {
 	return nil
 }
 
-func (sizes) EstimateCallCost(string, string, *cost.AstNode, []cost.AstNode) *cost.CallEstimate { return nil }
-
+func (sizes) EstimateCallCost(string, string, *cost.AstNode, []cost.AstNode) *cost.CallEstimate {
+	return nil
+}

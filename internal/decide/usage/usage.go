@@ -4,61 +4,14 @@
 package usage
 
 import (
+	"fmt"
+	"math"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-
+	"github.com/pd-orchestrator/pd-orchestrator/api/elasticscaler/v1alpha1"
 	"github.com/pd-orchestrator/pd-orchestrator/internal/decide/pipeline"
 	"github.com/pd-orchestrator/pd-orchestrator/pkg/scaling"
 )
-
-const (
-	// DefaultInitializationPeriod is how long after its start a pod's CPU use is taken with care.
-	DefaultInitializationPeriod = 5 * time.Minute
-	// DefaultReadinessDelay is how long after its start a pod that is not ready counts as one that has never been.
-	DefaultReadinessDelay = 30 * time.Second
-)
-
-// Pod is what the decision knows of a pod.
-type Pod struct {
-	// Name tells it from the others of the target.
-	Name string
-	// Unit is the replica of the target that it belongs to, such as a group. Empty: the pod is a replica of its own.
-	Unit string
-	// Deleted tells that it is being deleted.
-	Deleted bool
-	// Phase is its phase.
-	Phase corev1.PodPhase
-	// Ready is the status of its condition Ready, empty where it has none, and ReadySince the last transition of that.
-	Ready      corev1.ConditionStatus
-	ReadySince time.Time
-	// Started is when it was started. Zero where it was not.
-	Started time.Time
-	// Containers are its containers and its sidecars, which are restartable init containers.
-	Containers []Container
-	// Requests are those of the pod as a whole, where it has its own. Nil: its containers' count.
-	Requests corev1.ResourceList
-}
-
-// Container is a container of a pod.
-type Container struct {
-	Name     string
-	Requests corev1.ResourceList
-}
-
-// FromPod returns what the decision knows of a pod that belongs to a replica of the target. It shares the lists of requests.
-func FromPod(pod *corev1.Pod, unit string) Pod {
-	return Pod{Name: pod.Name, Unit: unit}
-}
-
-// PodSample is the value of a metric for one pod.
-type PodSample struct {
-	// Value is the use in the base unit of the resource (cores, bytes), or the value of the metric.
-	Value float64
-	// Time is when it was measured, and Window over which time. Zero where the source does not say.
-	Time   time.Time
-	Window time.Duration
-}
 
 // TargetType says what the target of a metric is compared with.
 type TargetType string
@@ -80,26 +33,6 @@ type Target struct {
 	Value float64
 }
 
-// Pods is a metric of pods.
-type Pods struct {
-	// Now is the time of the decision.
-	Now time.Time
-	// Metric is its name, for messages.
-	Metric string
-	// Resource is which resource is measured. Empty for a metric of another kind.
-	Resource corev1.ResourceName
-	// Target is the value to hold.
-	Target Target
-	// Current is the count that the target of the scaler is asked to have.
-	Current int32
-	// Pods are all pods of the target.
-	Pods []Pod
-	// Samples are the values by the name of the pod. Those of other pods are left out.
-	Samples map[string]PodSample
-	// InitializationPeriod and ReadinessDelay: see DefaultInitializationPeriod and DefaultReadinessDelay.
-	InitializationPeriod, ReadinessDelay time.Duration
-}
-
 // Total is a metric with one value for the whole target.
 type Total struct {
 	// Metric is its name, for messages.
@@ -115,17 +48,38 @@ type Total struct {
 	Ready float64
 }
 
-// OfPods returns the sample of a metric of pods.
-func OfPods(p Pods) (scaling.Sample, *pipeline.Problem) {
-	return scaling.Sample{Time: p.Now}, nil
-}
-
-// OfTotal returns the sample of a metric with one value.
+// OfTotal returns the sample of a metric with one value. For AverageValue the load is the total divided by the target,
+// whatever the present count; for Value it is the ratio to the target, times the replicas that are ready. At 0 replicas the
+// value is the total itself.
 func OfTotal(t Total) (scaling.Sample, *pipeline.Problem) {
-	return scaling.Sample{Time: t.Time}, nil
+	if !usable(t.Total) {
+		return noData("%s is %v, which is no usable value: it must be finite and 0 or more", t.Metric, t.Total)
+	}
+	s := scaling.Sample{Time: t.Time, Value: t.Total, Load: t.Total / t.Target.Value, Base: float64(t.Current)}
+	if t.Current > 0 {
+		switch t.Target.Type {
+		case Value:
+			if t.Ready <= 0 {
+				return noData("no replica of the target is ready, so that the value of %s says nothing about how many are needed", t.Metric)
+			}
+			s.Load, s.Base = s.Load*t.Ready, t.Ready
+		case AverageValue, Utilization:
+			s.Value /= float64(t.Current)
+		}
+	}
+	return checked(s, t.Metric)
 }
 
-// ReadyUnits returns how many replicas the ready pods make up. A pod counts as one part in the number of pods of its replica.
-func ReadyUnits(pods []Pod) float64 {
-	return float64(len(pods))
+// checked refuses a sample that overflowed on the way.
+func checked(s scaling.Sample, metric string) (scaling.Sample, *pipeline.Problem) {
+	if !usable(s.Value) || !usable(s.Load) || !usable(s.Base) {
+		return noData("the value of %s is too large to compute with", metric)
+	}
+	return s, nil
+}
+
+func usable(x float64) bool { return x >= 0 && !math.IsInf(x, 1) }
+
+func noData(message string, args ...any) (scaling.Sample, *pipeline.Problem) {
+	return scaling.Sample{}, &pipeline.Problem{Reason: v1alpha1.ReasonNoData, Message: fmt.Sprintf(message, args...)}
 }
