@@ -4,19 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
-	"net/http"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	dto "github.com/prometheus/client_model/go"
-	"github.com/prometheus/common/expfmt"
-	"github.com/prometheus/common/model"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -65,12 +59,12 @@ func TestNoWriteAtRest(t *testing.T) {
 	waitFor(t, quiet)
 	end := requests(t)
 
-	if writes := diff(start, end, isWrite); len(writes) > 0 {
+	if writes := rsgtest.RequestsBetween(start, end, isWrite); len(writes) > 0 {
 		t.Errorf("writes since the manager was started again: %v", writes)
 	}
-	t.Logf("requests from the start of the manager until it had looked at everything: %v", diff(start, afterList, everything))
-	t.Logf("requests in the %s after that: %v", quiet, diff(afterList, end, everything))
-	if reads := diff(afterList, end, func(r request) bool { return r.verb == "GET" && slices.Contains(watched, r.resource) }); len(reads) > 0 {
+	t.Logf("requests from the start of the manager until it had looked at everything: %v", rsgtest.RequestsBetween(start, afterList, everything))
+	t.Logf("requests in the %s after that: %v", quiet, rsgtest.RequestsBetween(afterList, end, everything))
+	if reads := rsgtest.RequestsBetween(afterList, end, func(r rsgtest.Request) bool { return r.Verb == "GET" && isWatched(r) }); len(reads) > 0 {
 		t.Errorf("live reads at rest: %v", reads)
 	}
 
@@ -81,8 +75,8 @@ func TestNoWriteAtRest(t *testing.T) {
 	touchFleet(w)
 	waitFor(t, quiet)
 	end = requests(t)
-	writes := diff(start, end, isWrite)
-	if want := map[request]int{{verb: "PATCH", resource: "resourcescalinggroups"}: fleet}; !maps.Equal(want, writes) {
+	writes := rsgtest.RequestsBetween(start, end, isWrite)
+	if want := map[rsgtest.Request]int{{Verb: "PATCH", Resource: "resourcescalinggroups"}: fleet}; !maps.Equal(want, writes) {
 		t.Errorf("writes around %d touches: %v, want %v", fleet, writes, want)
 	}
 
@@ -204,7 +198,7 @@ func waitNoWrites(t *testing.T) {
 	last, since := requests(t), time.Now()
 	testkit.Eventually(t, fleetPatience, "the cluster to come to rest", func(context.Context) error {
 		now := requests(t)
-		if writes := diff(last, now, isWrite); len(writes) > 0 {
+		if writes := rsgtest.RequestsBetween(last, now, isWrite); len(writes) > 0 {
 			last, since = now, time.Now()
 			return fmt.Errorf("there are still writes: %v", writes)
 		}
@@ -219,11 +213,14 @@ func waitNoWrites(t *testing.T) {
 func waitReconciled(t *testing.T, n float64) {
 	t.Helper()
 	testkit.Eventually(t, fleetPatience, "the manager to have looked at everything", func(ctx context.Context) error {
-		families, err := scrape(ctx, http.DefaultClient, env.Manager.MetricsURL)
+		done, err := env.Manager.Total(ctx, "controller_runtime_reconcile_total")
 		if err != nil {
 			return err
 		}
-		done, waiting := sum(families["controller_runtime_reconcile_total"]), sum(families["workqueue_depth"])+sum(families["controller_runtime_active_workers"])
+		waiting, err := env.Manager.Total(ctx, "workqueue_depth", "controller_runtime_active_workers")
+		if err != nil {
+			return err
+		}
 		if done < n || waiting > 0 {
 			return fmt.Errorf("it has made %v passes, and %v wait or run", done, waiting)
 		}
@@ -242,77 +239,17 @@ func waitFor(t *testing.T, d time.Duration) {
 	}
 }
 
-// request is what the API server's own counter tells requests apart by.
-type request struct{ verb, resource, subresource string }
+func everything(rsgtest.Request) bool { return true }
 
-func (r request) String() string {
-	return strings.TrimSuffix(r.verb+" "+r.resource+"/"+r.subresource, "/")
-}
+func isWatched(r rsgtest.Request) bool { return slices.Contains(watched, r.Resource) }
 
-func everything(request) bool { return true }
+func isWrite(r rsgtest.Request) bool { return isWatched(r) && r.IsWrite() }
 
-func isWrite(r request) bool {
-	return slices.Contains(watched, r.resource) && !slices.Contains([]string{"GET", "LIST", "WATCH"}, r.verb)
-}
-
-// requests reads apiserver_request_total.
-func requests(t *testing.T) map[request]int {
+func requests(t *testing.T) map[rsgtest.Request]int {
 	t.Helper()
-	text, err := env.Kubernetes.Discovery().RESTClient().Get().AbsPath("/metrics").Do(t.Context()).Raw()
+	all, err := env.Requests(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	families, err := parse(strings.NewReader(string(text)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	out := map[request]int{}
-	family := families["apiserver_request_total"]
-	if family == nil {
-		t.Fatal("the API server has no apiserver_request_total")
-	}
-	for _, metric := range family.Metric {
-		labels := map[string]string{}
-		for _, pair := range metric.Label {
-			labels[pair.GetName()] = pair.GetValue()
-		}
-		out[request{labels["verb"], labels["resource"], labels["subresource"]}] += int(metric.GetCounter().GetValue())
-	}
-	return out
-}
-
-func diff(before, after map[request]int, keep func(request) bool) map[request]int {
-	out := map[request]int{}
-	for r, n := range after {
-		if n -= before[r]; n != 0 && keep(r) {
-			out[r] = n
-		}
-	}
-	return out
-}
-
-func scrape(ctx context.Context, c *http.Client, url string) (map[string]*dto.MetricFamily, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		return nil, err
-	}
-	resp, err := c.Do(req)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = resp.Body.Close() }()
-	return parse(resp.Body)
-}
-
-func parse(text io.Reader) (map[string]*dto.MetricFamily, error) {
-	parser := expfmt.NewTextParser(model.UTF8Validation)
-	return parser.TextToMetricFamilies(text)
-}
-
-func sum(family *dto.MetricFamily) float64 {
-	total := 0.0
-	for _, metric := range family.GetMetric() {
-		total += metric.GetCounter().GetValue() + metric.GetGauge().GetValue()
-	}
-	return total
+	return all
 }
