@@ -152,7 +152,7 @@ func TestCloneNameTaken(t *testing.T) {
 	}
 }
 
-// A foreign ConfigMap is left alone. Groups are made all the same, with the counts of the base. Nothing watches the
+// A foreign ConfigMap is left alone, and no group is made while the counts cannot be recorded. Nothing watches the
 // ConfigMaps of others, so the end of the conflict is seen within a minute.
 func TestReplicaConfigNameTaken(t *testing.T) {
 	t.Parallel()
@@ -162,6 +162,7 @@ func TestReplicaConfigNameTaken(t *testing.T) {
 	w.Create(foreign)
 	w.Create(w.RSG().Replicas(2).Obj())
 	refused(w, v1alpha1.ReasonNameConflict, "ConfigMap "+w.Namespace+"/llm-replica-config", "rename or delete it")
+	w.HasGroups(groups{0: {1, 1}})
 	now := &corev1.ConfigMap{}
 	w.Read(now, w.Namespace, foreign.Name)
 	if now.ResourceVersion != foreign.ResourceVersion {

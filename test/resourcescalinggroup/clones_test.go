@@ -96,7 +96,7 @@ func TestMarksOfOtherToolsAreNotCopied(t *testing.T) {
 		t.Errorf("selector of the clone: %v", copied.Spec.Selector.MatchLabels)
 	}
 	delete(copied.Annotations, "deployment.kubernetes.io/revision")
-	if diff := cmp.Diff(map[string]string{v1alpha1.AnnotationRevision: w.Live().Status.Revision}, copied.Annotations); diff != "" {
+	if diff := cmp.Diff(map[string]string{v1alpha1.AnnotationRevision: w.Live().Status.Revision, v1alpha1.AnnotationServices: ""}, copied.Annotations); diff != "" {
 		t.Errorf("annotations of the clone (-want +got):\n%s", diff)
 	}
 	if got := copied.Spec.Template.Spec.Containers[0].Resources.Requests.Cpu().String(); got != "200m" {

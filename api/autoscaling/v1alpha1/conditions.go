@@ -148,6 +148,9 @@ const (
 	EventScaleDown = "ScaleDown"
 	// EventGroupRemoved: a clone is gone, or group 0 is at zero.
 	EventGroupRemoved = "GroupRemoved"
+	// EventGroupDiscarded: a clone of which something is missing was removed, since the snapshot that the rest of it was
+	// made from is gone; another one is made from the present snapshot.
+	EventGroupDiscarded = "GroupDiscarded"
 	// EventClaimsFound: volume claims of an earlier group of the same id exist and are used again.
 	EventClaimsFound = "ClaimsFound"
 	// EventReplicasSet: a leader or follower was brought to its count.

@@ -26,6 +26,10 @@ const (
 	// AnnotationRevision is on the objects of a clone and names the ControllerRevision that they were built from.
 	AnnotationRevision = "rsg.io/revision"
 
+	// AnnotationServices is on the workloads of a clone and names the Services that were made with them, separated by
+	// commas. The snapshot that they were made from may be gone by the time that one of them is.
+	AnnotationServices = "rsg.io/services"
+
 	// AnnotationMetricValue is read from the workload of the first target of each group when Prometheus cannot rank
 	// the groups: a finite decimal number, compared by scaleDown.order.
 	AnnotationMetricValue = "autoscaling.rsg.metric.values"

@@ -100,16 +100,19 @@ func (p *pass) settle(reason, action, format string, args ...any) {
 	p.settled = append(p.settled, notice{reason: reason, action: action, note: fmt.Sprintf(format, args...)})
 }
 
-func (p *pass) settledWarning(reason, action, format string, args ...any) {
-	p.settled = append(p.settled, notice{warning: true, reason: reason, action: action, note: fmt.Sprintf(format, args...)})
-}
-
 func (p *pass) warn(reason, action, format string, args ...any) {
 	p.events = append(p.events, notice{warning: true, reason: reason, action: action, note: fmt.Sprintf(format, args...)})
 }
 
 func (p *pass) problem(reason, format string, args ...any) {
 	p.status.Problems = append(p.status.Problems, condition.Problem{Reason: reason, Message: fmt.Sprintf(format, args...)})
+}
+
+// lookAgain asks for another pass after this time at the latest.
+func (p *pass) lookAgain(after time.Duration) {
+	if p.retry == 0 || after < p.retry {
+		p.retry = after
+	}
 }
 
 // Reconcile makes one pass over one ResourceScalingGroup.
@@ -186,11 +189,14 @@ func (r *Reconciler) finish(ctx context.Context, p *pass, cause error) error {
 	if cause != nil && !apierrors.IsConflict(cause) {
 		p.problem(v1alpha1.ReasonWriteFailed, "%s", strings.ReplaceAll(cause.Error(), "\n", "; "))
 	}
-	readyBefore := meta.FindStatusCondition(p.rsg.Status.Conditions, v1alpha1.ConditionReady).DeepCopy()
+	before := p.rsg.Status.Conditions
 	err := r.writeStatus(ctx, p)
 	if err == nil {
 		p.events = append(p.events, p.settled...)
-		p.noteProblem(readyBefore)
+		if len(p.status.Problems) > 0 {
+			p.noteFalse(before, v1alpha1.ConditionReady, "Reconcile")
+		}
+		p.noteFalse(before, v1alpha1.ConditionTemplateReferences, "CheckReferences")
 	}
 	r.emit(p)
 	return errors.Join(cause, err)
@@ -220,13 +226,13 @@ func (r *Reconciler) writeStatus(ctx context.Context, p *pass) error {
 	return nil
 }
 
-// noteProblem adds a warning when Ready has a new reason or message that is a problem.
-func (p *pass) noteProblem(before *metav1.Condition) {
-	now := meta.FindStatusCondition(p.rsg.Status.Conditions, v1alpha1.ConditionReady)
-	if len(p.status.Problems) == 0 || now == nil || before != nil && before.Reason == now.Reason && before.Message == now.Message {
+// noteFalse adds a warning when a condition is False for another reason, or with another message, than before.
+func (p *pass) noteFalse(before []metav1.Condition, conditionType, action string) {
+	was, now := meta.FindStatusCondition(before, conditionType), meta.FindStatusCondition(p.rsg.Status.Conditions, conditionType)
+	if now == nil || now.Status != metav1.ConditionFalse || was != nil && was.Reason == now.Reason && was.Message == now.Message {
 		return
 	}
-	p.warn(now.Reason, "Reconcile", "%s", now.Message)
+	p.warn(now.Reason, action, "%s", now.Message)
 }
 
 func (r *Reconciler) emit(p *pass) {

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
@@ -27,20 +29,26 @@ import (
 	"github.com/pd-orchestrator/pd-orchestrator/internal/metricsource"
 )
 
-// parallelGroups is how many groups of one object are created or removed at a time.
-const parallelGroups = 16
+const (
+	// parallelWrites is how many groups of one object are created or removed, or pods of it marked, at a time.
+	parallelWrites = 16
+	// groupsBudget is how long one pass goes on to begin with more groups. The next pass goes on where it stopped, for
+	// the count that is wanted then, and with pods marked and the status written meanwhile.
+	groupsBudget = time.Second
+)
 
 // converge brings the groups one step closer to the desired count: it settles which are victims, puts new victims on
 // record, and then removes, recovers and creates.
 func (r *Reconciler) converge(ctx context.Context, p *pass) error {
-	b := p.status.Baselines
+	// While the ConfigMap of the counts cannot be made, groups would be made with counts that are on no record.
+	counted := p.status.Baselines.Complete() && p.facts.config != nil
 	wasPending := desired.PendingVictims(p.status.ScaleDown)
 	plan := groups.Make(groups.Facts{
 		Desired:    desired.Replicas(p.rsg),
 		Groups:     p.status.Groups,
 		Victims:    p.stillThere(wasPending),
-		CanCreate:  p.facts.snapshot != nil && b.Complete(),
-		CanRecover: b.Complete(),
+		CanCreate:  p.facts.snapshot != nil && counted,
+		CanRecover: counted,
 	})
 	p.settleRecord(wasPending, plan)
 	if plan.Excess > 0 {
@@ -51,7 +59,8 @@ func (r *Reconciler) converge(ctx context.Context, p *pass) error {
 	}
 
 	var errs []error
-	errs = append(errs, r.removeClones(ctx, p, plan.Remove))
+	p.noteDiscarded(plan.Discard)
+	errs = append(errs, r.removeClones(ctx, p, slices.Concat(plan.Remove, plan.Discard)))
 	if slices.Contains(plan.Remove, 0) {
 		errs = append(errs, r.zeroBase(ctx, p))
 	} else {
@@ -60,6 +69,20 @@ func (r *Reconciler) converge(ctx context.Context, p *pass) error {
 	missing := slices.Concat(plan.Finish, plan.Create)
 	errs = append(errs, r.checkReferences(ctx, p, len(missing) > 0), r.createClones(ctx, p, missing))
 	return errors.Join(errs...)
+}
+
+// noteDiscarded tells why groups that were not too many are removed.
+func (p *pass) noteDiscarded(ids []int32) {
+	var why []string
+	for _, g := range p.status.Groups {
+		if slices.Contains(ids, g.ID) && !g.Terminating {
+			why = append(why, fmt.Sprintf("group %d lacks %s", g.ID, strings.Join(g.Missing, ", ")))
+		}
+	}
+	if len(why) > 0 {
+		p.warn(v1alpha1.EventGroupDiscarded, "DiscardGroup", "a group is made from one snapshot, and that of these is gone, so others are made instead from %s: %s",
+			p.facts.revision.Name, strings.Join(why, "; "))
+	}
 }
 
 // stillThere keeps the victims that are not gone yet.
@@ -295,7 +318,7 @@ func (r *Reconciler) removeClones(ctx context.Context, p *pass, ids []int32) err
 	for _, g := range p.status.Groups {
 		drained[g.ID] = g.Drained
 	}
-	return r.inParallel(ctx, ids, func(ctx context.Context, id int32) error {
+	return r.eachGroup(ctx, p, ids, func(ctx context.Context, id int32) error {
 		c := p.facts.clones[id]
 		if id == 0 || c == nil {
 			return nil
@@ -343,8 +366,7 @@ func (r *Reconciler) zeroBase(ctx context.Context, p *pass) error {
 			if count == 0 {
 				continue
 			}
-			text := strconv.Itoa(int(count))
-			if err := kube.Mark(ctx, r.Client, t.base, kube.Marks{Annotations: map[string]*string{v1alpha1.AnnotationBaselineReplicas: &text}}); err != nil {
+			if err := r.keepBaseline(ctx, t.base, count); err != nil {
 				errs = append(errs, err)
 				continue
 			}
@@ -400,10 +422,15 @@ func (r *Reconciler) adoptAtZero(ctx context.Context, p *pass) error {
 		if t.base == nil || p.base[i].Marked || !p.base[i].Unknown || !known {
 			continue
 		}
-		text := strconv.Itoa(int(count))
-		errs = append(errs, kube.Mark(ctx, r.Client, t.base, kube.Marks{Annotations: map[string]*string{v1alpha1.AnnotationBaselineReplicas: &text}}))
+		errs = append(errs, r.keepBaseline(ctx, t.base, count))
 	}
 	return errors.Join(errs...)
+}
+
+// keepBaseline writes the count to return to on a base workload.
+func (r *Reconciler) keepBaseline(ctx context.Context, base client.Object, count int32) error {
+	text := strconv.Itoa(int(count))
+	return kube.Mark(ctx, r.Client, base, kube.Marks{Annotations: map[string]*string{v1alpha1.AnnotationBaselineReplicas: &text}})
 }
 
 // createClones creates what is missing of the groups. What goes wrong with one is told and does not stop the others.
@@ -411,7 +438,7 @@ func (r *Reconciler) createClones(ctx context.Context, p *pass, ids []int32) err
 	var mu sync.Mutex
 	var created, taken, claims []string
 	var made []int32
-	err := r.inParallel(ctx, ids, func(ctx context.Context, id int32) error {
+	err := r.eachGroup(ctx, p, ids, func(ctx context.Context, id int32) error {
 		objects, err := p.build(id)
 		if err != nil {
 			return err
@@ -535,14 +562,36 @@ func (r *Reconciler) cached(ctx context.Context, obj client.Object) (client.Obje
 	return existing, err
 }
 
-// inParallel runs the function for each id, a bounded number at a time, and joins the errors in the order of the ids.
-func (r *Reconciler) inParallel(ctx context.Context, ids []int32, do func(context.Context, int32) error) error {
-	errs := make([]error, len(ids))
+// eachGroup runs the function for each id, a bounded number at a time and as long as the budget lasts. After a failure
+// all get their turn: the next pass would begin with those that fail again.
+func (r *Reconciler) eachGroup(ctx context.Context, p *pass, ids []int32, do func(context.Context, int32) error) error {
+	start := r.Clock.Now()
+	var late, failed atomic.Bool
+	err := inParallel(ctx, ids, func(ctx context.Context, id int32) error {
+		if !failed.Load() && r.Clock.Since(start) > groupsBudget {
+			late.Store(true)
+			return nil
+		}
+		err := do(ctx, id)
+		if err != nil {
+			failed.Store(true)
+		}
+		return err
+	})
+	if late.Load() {
+		p.lookAgain(time.Millisecond)
+	}
+	return err
+}
+
+// inParallel runs the function for each item, a bounded number at a time, and joins the errors in the order of the items.
+func inParallel[T any](ctx context.Context, items []T, do func(context.Context, T) error) error {
+	errs := make([]error, len(items))
 	var g errgroup.Group
-	g.SetLimit(parallelGroups)
-	for i, id := range ids {
+	g.SetLimit(parallelWrites)
+	for i, item := range items {
 		g.Go(func() error {
-			errs[i] = do(ctx, id)
+			errs[i] = do(ctx, item)
 			return nil
 		})
 	}

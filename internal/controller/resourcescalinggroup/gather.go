@@ -329,16 +329,21 @@ func member(m groups.Member, kind clone.Kind, obj *unstructured.Unstructured) gr
 // observe sums up all groups of which anything exists, by ascending id.
 func (f *facts) observe(base []groups.Member) []groups.Group {
 	all := []groups.Group{groups.ObserveBase(base)}
+	revision := ""
+	if f.snapshot != nil {
+		revision = f.revision.Name
+	}
 	for id, c := range f.clones {
 		var members []groups.Member
 		for _, t := range f.targets {
 			m := groups.Member{Target: t.name, Object: t.kind.GroupVersionKind.Kind + " " + f.owner.WorkloadName(t.workload, id)}
 			if obj := c.workloads[t.name]; obj != nil {
 				m = member(m, t.kind, obj)
+				m.Revision = obj.GetAnnotations()[v1alpha1.AnnotationRevision]
 			}
 			members = append(members, m)
 		}
-		all = append(all, groups.ObserveClone(id, members, f.cloneServices(id, c)))
+		all = append(all, groups.ObserveClone(id, members, f.cloneServices(id, c), revision))
 	}
 	slices.SortFunc(all, func(a, b groups.Group) int { return cmp.Compare(a.ID, b.ID) })
 	return all
@@ -349,16 +354,36 @@ func (f *facts) cloneServices(id int32, c *copies) []groups.Service {
 	listed := map[string]bool{}
 	for _, svc := range c.services {
 		listed[svc.Name] = true
-		all = append(all, groups.Service{Name: svc.Name, Exists: true, Terminating: svc.DeletionTimestamp != nil})
+		all = append(all, groups.Service{
+			Name: svc.Name, Exists: true, Terminating: svc.DeletionTimestamp != nil, Revision: svc.Annotations[v1alpha1.AnnotationRevision],
+		})
 	}
-	if f.snapshot != nil {
-		for _, s := range f.snapshot.Services {
-			if name := f.owner.ServiceName(s.Name, id); !listed[name] {
-				all = append(all, groups.Service{Name: name})
-			}
+	for _, name := range f.servicesDue(id, c) {
+		if !listed[name] {
+			all = append(all, groups.Service{Name: name})
 		}
 	}
 	return all
+}
+
+// servicesDue names the Services that a clone should have: those that its workloads say were made with them, since the
+// present snapshot can have others than the one they were made from.
+func (f *facts) servicesDue(id int32, c *copies) []string {
+	for _, t := range f.targets {
+		if w := c.workloads[t.name]; w != nil {
+			if names, known := clone.ServicesOf(w); known {
+				return names
+			}
+		}
+	}
+	if f.snapshot == nil {
+		return nil
+	}
+	var names []string
+	for _, s := range f.snapshot.Services {
+		names = append(names, f.owner.ServiceName(s.Name, id))
+	}
+	return names
 }
 
 // drifted says per target whether the base differs from the snapshot.

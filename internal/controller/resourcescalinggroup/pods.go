@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -73,9 +74,9 @@ func (r *Reconciler) markPods(ctx context.Context, p *pass) error {
 		if err != nil {
 			return err
 		}
-		for j := range pods.All {
-			errs = append(errs, r.label(ctx, named(&pods.All[j]), p.facts.owner.Labels(0)))
-		}
+		errs = append(errs, inParallel(ctx, pods.All, func(ctx context.Context, pod corev1.Pod) error {
+			return r.label(ctx, named(&pod), p.facts.owner.Labels(0))
+		}))
 		if i == 0 {
 			errs = append(errs, r.markScaleUnit(ctx, p, pods.Direct, p.counts(0)))
 		}
@@ -84,17 +85,17 @@ func (r *Reconciler) markPods(ctx context.Context, p *pass) error {
 		return errors.Join(errs...)
 	}
 	first := p.facts.targets[0].name
-	for id, c := range p.facts.clones {
-		workload := c.workloads[first]
+	errs = append(errs, inParallel(ctx, slices.Sorted(maps.Keys(p.facts.clones)), func(ctx context.Context, id int32) error {
+		workload := p.facts.clones[id].workloads[first]
 		if workload == nil {
-			continue
+			return nil
 		}
 		pods, err := kube.PodsOf(ctx, r.Client, workload.GetNamespace(), workload.GetUID())
 		if err != nil {
 			return err
 		}
-		errs = append(errs, r.markScaleUnit(ctx, p, pods.Direct, p.counts(id)))
-	}
+		return r.markScaleUnit(ctx, p, pods.Direct, p.counts(id))
+	}))
 	return errors.Join(errs...)
 }
 

@@ -166,7 +166,7 @@ func (p *pass) nameTaken(err error) error {
 		return err
 	}
 	p.problem(v1alpha1.ReasonNameConflict, "%v: rename or delete it", err)
-	p.retry = unwatchedRetry
+	p.lookAgain(unwatchedRetry)
 	return nil
 }
 

@@ -3,7 +3,6 @@ package resourcescalinggroup
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -47,10 +46,7 @@ func (r *Reconciler) checkReferences(ctx context.Context, p *pass, creating bool
 	}
 	p.status.MissingReferences = missing
 	if len(missing) > 0 {
-		p.retry = referencesRetry
-		if !meta.IsStatusConditionFalse(p.rsg.Status.Conditions, v1alpha1.ConditionTemplateReferences) {
-			p.settledWarning(v1alpha1.ReasonReferencesMissing, "CheckReferences", "namespace %s has no %s, which pods of clones need", p.rsg.Namespace, strings.Join(missing, ", "))
-		}
+		p.lookAgain(referencesRetry)
 	}
 	return nil
 }

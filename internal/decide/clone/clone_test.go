@@ -121,6 +121,7 @@ metadata:
   annotations:
     example.com/contact: serving
     rsg.io/revision: rev
+    rsg.io/services: ""
 spec:
   replicas: 5
   minReadySeconds: 7
@@ -302,6 +303,24 @@ func TestSnapshotSurvivesStorage(t *testing.T) {
 		if _, err := DecodeSnapshot([]byte(bad), []string{"prefill"}); err == nil {
 			t.Errorf("%s: no error", name)
 		}
+	}
+}
+
+func TestWorkloadsNameTheirServices(t *testing.T) {
+	kind := deployment(t)
+	services := []ServiceSnapshot{{Name: "llm-decode", Namespace: "production"}, {Name: "llm-prefill", Namespace: "production"}}
+	for want, snapshot := range map[string]Snapshot{
+		"": {},
+		"llm-decode-prefill-decode-2 llm-prefill-prefill-decode-2": {Services: services},
+	} {
+		snapshot.Targets = []TargetSnapshot{{Name: "prefill", Workload: reduceWorkload(kind, load(t, base))}}
+		got, known := ServicesOf(build(t, snapshot, Group{ID: 2, Kinds: []Kind{kind}, Replicas: []int32{1}}))
+		if !known || strings.Join(got, " ") != want {
+			t.Errorf("the copy names Services %q (%t), want %q", got, known, want)
+		}
+	}
+	if got, known := ServicesOf(load(t, base)); known || got != nil {
+		t.Errorf("a workload that is no copy names Services %q (%t)", got, known)
 	}
 }
 

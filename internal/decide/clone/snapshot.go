@@ -239,7 +239,14 @@ func (t TargetSnapshot) build(g Group, kind Kind, replicas int32, hosts []host) 
 	out.SetNamespace(g.Owner.Namespace)
 	out.SetName(g.Owner.WorkloadName(t.Workload.GetName(), g.ID))
 	out.SetLabels(merged(out.GetLabels(), g.Owner.Labels(g.ID)))
-	out.SetAnnotations(merged(out.GetAnnotations(), map[string]string{v1alpha1.AnnotationRevision: g.Revision}))
+	var services []string
+	for _, h := range hosts {
+		services = append(services, h.newName)
+	}
+	out.SetAnnotations(merged(out.GetAnnotations(), map[string]string{
+		v1alpha1.AnnotationRevision: g.Revision,
+		v1alpha1.AnnotationServices: strings.Join(services, ","),
+	}))
 	if err := unstructured.SetNestedField(out.Object, int64(replicas), "spec", "replicas"); err != nil {
 		return nil, fmt.Errorf("setting replicas: %w", err)
 	}
@@ -278,6 +285,15 @@ func (t TargetSnapshot) build(g Group, kind Kind, replicas int32, hosts []host) 
 		return nil, errors.New("the snapshot has no pod template")
 	}
 	return out, nil
+}
+
+// ServicesOf returns the names of the Services that were made with a clone's workload, and whether it says so.
+func ServicesOf(workload *unstructured.Unstructured) ([]string, bool) {
+	text, known := workload.GetAnnotations()[v1alpha1.AnnotationServices]
+	if text == "" {
+		return nil, known
+	}
+	return strings.Split(text, ","), known
 }
 
 func (s ServiceSnapshot) build(g Group) *corev1.Service {

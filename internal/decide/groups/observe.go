@@ -12,6 +12,8 @@ type Member struct {
 	Terminating bool
 	// Desired and Available count its replicas.
 	Desired, Available int32
+	// Revision names the snapshot that a clone's workload was made from, "" where it does not say.
+	Revision string
 	// Marked is true for a base workload that carries the annotation with the count to return to.
 	Marked bool
 	// Baseline is the positive count that the annotation holds, 0 where it holds none.
@@ -28,13 +30,17 @@ type Service struct {
 	Exists bool
 	// Terminating is true when it is being deleted.
 	Terminating bool
+	// Revision names the snapshot that it was made from, "" where it does not say.
+	Revision string
 }
 
-// ObserveClone sums up a clone.
-func ObserveClone(id int32, members []Member, services []Service) Group {
+// ObserveClone sums up a clone. revision names the present snapshot, "" where there is none.
+func ObserveClone(id int32, members []Member, services []Service, revision string) Group {
 	g := Group{ID: id, Members: members}
 	workloads := 0
+	other := func(made string) bool { return made != "" && made != revision && revision != "" }
 	for _, m := range members {
+		g.Outdated = g.Outdated || other(m.Revision)
 		switch {
 		case !m.Exists:
 			g.Missing = append(g.Missing, m.Object)
@@ -51,7 +57,9 @@ func ObserveClone(id int32, members []Member, services []Service) Group {
 			g.Missing = append(g.Missing, "Service "+s.Name)
 		}
 		g.Terminating = g.Terminating || s.Terminating
+		g.Outdated = g.Outdated || other(s.Revision)
 	}
+	g.Outdated = g.Outdated && len(g.Missing) > 0
 	g.Touched = g.Terminating || len(g.Missing) > 0
 	return g
 }

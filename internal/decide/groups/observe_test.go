@@ -34,23 +34,35 @@ func TestObserveBase(t *testing.T) {
 }
 
 func TestObserveClone(t *testing.T) {
-	here := Member{Target: "a", Object: "Deployment a", Exists: true, Desired: 1, Available: 1}
+	here := Member{Target: "a", Object: "Deployment a", Exists: true, Desired: 1, Available: 1, Revision: "r2"}
+	older := func(m Member) Member { m.Revision = "r1"; return m }
 	gone := Member{Target: "b", Object: "Deployment b"}
 	cases := map[string]struct {
 		members  []Member
 		services []Service
 		want     Group
 	}{
-		"whole":             {[]Member{here}, []Service{{Name: "s", Exists: true}}, Group{ID: 4}},
-		"without a Service": {[]Member{here}, []Service{{Name: "s"}}, Group{ID: 4, Missing: []string{"Service s"}, Touched: true}},
-		"half":              {[]Member{here, gone}, nil, Group{ID: 4, Missing: []string{"Deployment b"}, Touched: true}},
-		"only its Service":  {[]Member{gone}, []Service{{Name: "s", Exists: true}}, Group{ID: 4, Missing: []string{"Deployment b"}, Drained: true, Touched: true}},
-		"a Service going":   {[]Member{here}, []Service{{Name: "s", Exists: true, Terminating: true}}, Group{ID: 4, Terminating: true, Touched: true}},
+		"whole":                         {[]Member{here}, []Service{{Name: "s", Exists: true}}, Group{ID: 4}},
+		"without a Service":             {[]Member{here}, []Service{{Name: "s"}}, Group{ID: 4, Missing: []string{"Service s"}, Touched: true}},
+		"half":                          {[]Member{here, gone}, nil, Group{ID: 4, Missing: []string{"Deployment b"}, Touched: true}},
+		"only its Service":              {[]Member{gone}, []Service{{Name: "s", Exists: true}}, Group{ID: 4, Missing: []string{"Deployment b"}, Drained: true, Touched: true}},
+		"a Service going":               {[]Member{here}, []Service{{Name: "s", Exists: true, Terminating: true}}, Group{ID: 4, Terminating: true, Touched: true}},
+		"whole, of an earlier snapshot": {[]Member{older(here)}, nil, Group{ID: 4}},
+		"half, of an earlier snapshot": {
+			[]Member{older(here), gone}, nil, Group{ID: 4, Missing: []string{"Deployment b"}, Touched: true, Outdated: true},
+		},
+		"half, of two snapshots": {
+			[]Member{here, gone}, []Service{{Name: "s", Exists: true, Revision: "r1"}},
+			Group{ID: 4, Missing: []string{"Deployment b"}, Touched: true, Outdated: true},
+		},
+		"half, of it does not say which": {
+			[]Member{{Target: "a", Object: "Deployment a", Exists: true}, gone}, nil, Group{ID: 4, Missing: []string{"Deployment b"}, Touched: true},
+		},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			tc.want.Members = tc.members
-			if diff := cmp.Diff(tc.want, ObserveClone(4, tc.members, tc.services)); diff != "" {
+			if diff := cmp.Diff(tc.want, ObserveClone(4, tc.members, tc.services, "r2")); diff != "" {
 				t.Errorf("group (-want +got):\n%s", diff)
 			}
 		})

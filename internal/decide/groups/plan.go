@@ -9,7 +9,8 @@
 //     are wanted again and nothing of it was touched yet; group 0 can always be spared.
 //   - Missing groups fill the lowest free ids, group 0 first when it stands at zero. An id is free when nothing of
 //     that group exists, so a terminating group keeps its id and delays nobody else.
-//   - A living group of which something is missing is finished, under its own id.
+//   - A living group of which something is missing is finished, under its own id, unless what there is of it was made
+//     from a snapshot that is no more: a group is made wholly from one. Such a group is discarded, and another made.
 package groups
 
 import (
@@ -34,6 +35,9 @@ type Group struct {
 	AtZero bool
 	// Drained is true for a clone that has no workload left; its Services can go then.
 	Drained bool
+	// Outdated is true for a clone of which something is missing that can not be made to match: what exists of it was
+	// made from another snapshot than the present one.
+	Outdated bool
 	// Touched is true when the removal of the group has begun: something of it is terminating or gone, or is on its
 	// way to zero.
 	Touched bool
@@ -52,9 +56,9 @@ type Facts struct {
 	Groups []Group
 	// Victims are the groups that an earlier pass chose for removal and that are not gone yet, in the order of choice.
 	Victims []int32
-	// CanCreate says whether clones can be made now: there is a snapshot and a count for each target.
+	// CanCreate says whether clones can be made now: there is a snapshot, and a count for each target on record.
 	CanCreate bool
-	// CanRecover says whether group 0 can leave zero now: there is a count for each of its workloads.
+	// CanRecover says whether group 0 can leave zero now: there is a count for each of its workloads on record.
 	CanRecover bool
 }
 
@@ -64,6 +68,8 @@ type Plan struct {
 	Create []int32
 	// Finish lists living clones of which something is missing, ascending.
 	Finish []int32
+	// Discard lists outdated clones, ascending. They are removed, and do not count as living.
+	Discard []int32
 	// Recover is true when group 0 leaves zero.
 	Recover bool
 	// Remove lists the victims that stay victims, in the order of choice.
@@ -74,8 +80,6 @@ type Plan struct {
 	Excess int
 	// Candidates are the living groups, ascending.
 	Candidates []Group
-	// Short is how many groups are wanted and can not be made now.
-	Short int
 }
 
 // Make plans one step. It is a function of the facts alone.
@@ -89,7 +93,11 @@ func Make(f Facts) Plan {
 	for _, id := range f.Victims {
 		victim[id] = true
 	}
-	alive := func(g Group) bool { return !g.Empty && !g.Terminating && !g.AtZero && !victim[g.ID] }
+	// Without a snapshot to make another group from, an outdated one is better than none.
+	outdated := func(g Group) bool { return g.Outdated && f.CanCreate && !victim[g.ID] }
+	alive := func(g Group) bool {
+		return !g.Empty && !g.Terminating && !g.AtZero && !victim[g.ID] && !outdated(g)
+	}
 	living := 0
 	for _, g := range f.Groups {
 		if alive(g) {
@@ -115,6 +123,9 @@ func Make(f Facts) Plan {
 	}
 
 	for _, g := range f.Groups {
+		if outdated(g) {
+			p.Discard = append(p.Discard, g.ID)
+		}
 		if !alive(g) {
 			continue
 		}
@@ -142,6 +153,5 @@ func Make(f Facts) Plan {
 			short--
 		}
 	}
-	p.Short = short
 	return p
 }

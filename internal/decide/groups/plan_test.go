@@ -30,7 +30,7 @@ func TestMake(t *testing.T) {
 		},
 		"without a baseline neither is made": {
 			facts: Facts{Desired: 2, Groups: []Group{atZero}},
-			want:  Plan{Short: 2},
+			want:  Plan{},
 		},
 		"a terminating group keeps its id": {
 			facts: Facts{Desired: 2, Groups: []Group{clone(0), {ID: 1, Terminating: true, Touched: true}}, CanCreate: true},
@@ -39,6 +39,22 @@ func TestMake(t *testing.T) {
 		"a half-made group is finished under its id": {
 			facts: Facts{Desired: 2, Groups: []Group{clone(0), {ID: 1, Missing: []string{"decode"}}}, CanCreate: true},
 			want:  Plan{Finish: []int32{1}, Candidates: []Group{clone(0), {ID: 1, Missing: []string{"decode"}}}},
+		},
+		"a half-made group of an earlier snapshot is made anew": {
+			facts: Facts{Desired: 2, Groups: []Group{clone(0), {ID: 1, Missing: []string{"decode"}, Outdated: true}}, CanCreate: true},
+			want:  Plan{Discard: []int32{1}, Create: []int32{2}, Candidates: []Group{clone(0)}},
+		},
+		"which is no victim's place": {
+			facts: Facts{Desired: 2, Groups: []Group{clone(0), {ID: 1, Missing: []string{"decode"}, Outdated: true}, clone(2)}, CanCreate: true},
+			want:  Plan{Discard: []int32{1}, Candidates: []Group{clone(0), clone(2)}},
+		},
+		"and stays while none can be made": {
+			facts: Facts{Desired: 2, Groups: []Group{clone(0), {ID: 1, Missing: []string{"decode"}, Outdated: true}}},
+			want:  Plan{Candidates: []Group{clone(0), {ID: 1, Missing: []string{"decode"}, Outdated: true}}},
+		},
+		"a victim of an earlier snapshot stays a victim": {
+			facts: Facts{Desired: 1, Groups: []Group{clone(0), {ID: 1, Missing: []string{"decode"}, Outdated: true, Touched: true}}, Victims: []int32{1}, CanCreate: true},
+			want:  Plan{Remove: []int32{1}, Candidates: []Group{clone(0)}},
 		},
 		"too many groups: victims are due": {
 			facts: Facts{Desired: 1, Groups: []Group{clone(0), clone(1), clone(2)}, CanCreate: true},
@@ -96,7 +112,7 @@ func TestMakeConverges(t *testing.T) {
 				}
 				slices.SortFunc(f.Groups, func(a, b Group) int { return int(a.ID - b.ID) })
 				p := Make(f)
-				if len(p.Create)+len(p.Finish)+len(p.Remove)+len(p.Spared)+p.Excess == 0 && !p.Recover {
+				if len(p.Create)+len(p.Finish)+len(p.Discard)+len(p.Remove)+len(p.Spared)+p.Excess == 0 && !p.Recover {
 					break
 				}
 				if p.Excess > 0 && len(p.Create) > 0 {
@@ -112,9 +128,12 @@ func TestMakeConverges(t *testing.T) {
 					}
 					g := Group{ID: id}
 					if rng.IntN(4) == 0 {
-						g.Missing = []string{"x"}
+						g.Missing, g.Outdated = []string{"x"}, rng.IntN(2) == 0
 					}
 					world[id] = g
+				}
+				for _, id := range p.Discard {
+					delete(world, id)
 				}
 				for _, id := range p.Finish {
 					world[id] = Group{ID: id}
