@@ -33,6 +33,8 @@ type target struct {
 	apiVersion, kind, namespace, name string
 	// path of the reference.
 	path *field.Path
+	// handled tells that the kind needs no scale subresource, since the manager has a handler for it.
+	handled bool
 }
 
 // examine returns what speaks against a target of an object and what is worth a warning. kind is that of the object. A

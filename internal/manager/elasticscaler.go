@@ -3,6 +3,7 @@ package manager
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -11,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
+	"github.com/pd-orchestrator/pd-orchestrator/internal/admission"
 	"github.com/pd-orchestrator/pd-orchestrator/internal/controller/elasticscaler"
 	"github.com/pd-orchestrator/pd-orchestrator/internal/decide/algorithm"
 	"github.com/pd-orchestrator/pd-orchestrator/internal/decide/scalerspec"
@@ -26,6 +28,24 @@ const (
 	// reviewQPS and reviewBurst limit how much whoever can reach the signal port can have the API server review.
 	reviewQPS, reviewBurst = 50, 100
 )
+
+func admitElasticScaler(ctx context.Context, p parts) (http.Handler, error) {
+	if err := admission.IndexElasticScalers(ctx, p.mgr.GetFieldIndexer()); err != nil {
+		return nil, err
+	}
+	kinds, err := newKinds(p)
+	if err != nil {
+		return nil, err
+	}
+	v := &admission.ElasticScalers{
+		Cache:      p.mgr.GetClient(),
+		API:        p.mgr.GetAPIReader(),
+		Trial:      p.mgr.GetClient(),
+		Targets:    admission.Targets{Kinds: kinds, API: p.mgr.GetAPIReader(), Scales: p.mgr.GetClient(), Writers: writers(p)},
+		Algorithms: scaling.DefaultRegistry,
+	}
+	return v.Handler(p.mgr.GetScheme()), nil
+}
 
 func setupElasticScaler(ctx context.Context, p parts) error {
 	if err := algorithm.Register(scaling.DefaultRegistry); err != nil {

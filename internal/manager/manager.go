@@ -73,6 +73,11 @@ var components = map[string]component{
 		cache:    elasticscaler.CacheOptions,
 		setup:    setupElasticScaler,
 		ownsPods: true,
+		webhook: webhook{
+			configuration: "elasticscaler.elasticscaler.io",
+			path:          admission.ElasticScalerPath,
+			handler:       admitElasticScaler,
+		},
 	},
 	tidal.Component: {
 		cache: noCacheOptions,

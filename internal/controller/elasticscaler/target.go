@@ -22,6 +22,7 @@ import (
 	autoscalingv1alpha1 "github.com/pd-orchestrator/pd-orchestrator/api/autoscaling/v1alpha1"
 	"github.com/pd-orchestrator/pd-orchestrator/api/elasticscaler/v1alpha1"
 	"github.com/pd-orchestrator/pd-orchestrator/internal/config"
+	"github.com/pd-orchestrator/pd-orchestrator/internal/decide/scalerspec"
 	"github.com/pd-orchestrator/pd-orchestrator/internal/decide/usage"
 	"github.com/pd-orchestrator/pd-orchestrator/internal/kube"
 	"github.com/pd-orchestrator/pd-orchestrator/pkg/scaling"
@@ -93,7 +94,7 @@ func (scaleHandler) UpdateReplicas(ctx context.Context, c client.Client, t scali
 func (r *Reconciler) named(ctx context.Context, scaler *v1alpha1.ElasticScaler) (*v1alpha1.TargetReference, error) {
 	ref := scaler.Spec.TargetRef
 	ref.Namespace = cmp.Or(ref.Namespace, scaler.Namespace)
-	if scaler.Spec.Trigger.Type != v1alpha1.StateTriggerType || !isTidal(ref) {
+	if !scalerspec.NamesTidal(scaler.Spec) {
 		return &ref, nil
 	}
 	inner, err := r.sources.tidal(ctx, types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name})
@@ -101,12 +102,6 @@ func (r *Reconciler) named(ctx context.Context, scaler *v1alpha1.ElasticScaler) 
 		inner.Namespace = cmp.Or(inner.Namespace, ref.Namespace)
 	}
 	return inner, err
-}
-
-func isTidal(ref v1alpha1.TargetReference) bool {
-	key := kube.TargetKey(ref.APIVersion, ref.Kind, "", "")
-	tidal := kube.TargetKey(tidalKind.GroupVersion().String(), tidalKind.Kind, "", "")
-	return key == tidal || key == kube.WithoutGroup(tidal)
 }
 
 // effectiveTargetKey is the TargetKey of what the scaler scales.
