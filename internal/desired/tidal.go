@@ -143,9 +143,13 @@ func tidalConditionsOf(tidal *v1alpha1.Tidal, s v1alpha1.TidalStatus, o TidalObs
 		return all
 	}
 	if len(o.SharedWith) > 0 {
+		verb := "writes"
+		if len(o.SharedWith) > 1 {
+			verb = "write"
+		}
 		all = append(all, condition.New(v1alpha1.ConditionSharedTarget, true, v1alpha1.ReasonOtherScaler, fmt.Sprintf(
-			"%s writes the count of %s too: this Tidal writes it once each time that a rule fires, and between firings it belongs to the others",
-			strings.Join(o.SharedWith, " and "), targetName(tidal))))
+			"%s %s the count of %s too: this Tidal writes it once each time that a rule fires, and between firings it belongs to the others",
+			strings.Join(o.SharedWith, " and "), verb, targetName(tidal))))
 	} else {
 		all = append(all, condition.New(v1alpha1.ConditionSharedTarget, false, v1alpha1.ReasonNoConflict, "no other scaler is known to write the count of the target"))
 	}

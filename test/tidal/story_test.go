@@ -373,7 +373,7 @@ func TestOtherScalersOfTheTargetAreNamed(t *testing.T) {
 	scaler := &elasticscalerv1alpha1.ElasticScaler{}
 	w.parse(strings.ReplaceAll(documentScaler, "apiVersion: tidal.io/v1alpha1\n    kind: Tidal\n    name: tidal-frequent-test", "kind: deployment\n    name: llm"), scaler)
 	w.create(hpa, scaler)
-	want := fmt.Sprintf("ElasticScaler %s/state-scaling-example and HorizontalPodAutoscaler %s/cpu writes the count", w.namespace, w.namespace)
+	want := fmt.Sprintf("ElasticScaler %s/state-scaling-example and HorizontalPodAutoscaler %s/cpu write the count", w.namespace, w.namespace)
 	testkit.Eventually(t, soon, "both to be named", func(context.Context) error {
 		if message := w.says("tide", v1alpha1.ConditionSharedTarget, metav1.ConditionTrue, v1alpha1.ReasonOtherScaler); !strings.HasPrefix(message, want) {
 			return fmt.Errorf("message is %q", message)

@@ -1,6 +1,7 @@
 package tidal
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -64,6 +65,8 @@ type world struct {
 	crossNamespace config.CrossNamespace
 	// also is a further namespace that controllers started from then on see, "" for none.
 	also string
+	// identity is whom controllers started from then on act as, nil for one who may do everything.
+	identity *rest.Config
 	// elect makes controllers started from then on wait for the Lease.
 	elect bool
 	// registry has the metrics of the controller started last.
@@ -103,7 +106,7 @@ type controller struct {
 // start runs a controller until it is stopped or the test ends.
 func (w *world) start() *controller {
 	w.Helper()
-	restConfig := rest.CopyConfig(plane.AdminConfig())
+	restConfig := rest.CopyConfig(cmp.Or(w.identity, plane.AdminConfig()))
 	restConfig.QPS, restConfig.Burst = config.Default().Client.QPS, config.Default().Client.Burst
 	namespaces := map[string]cache.Config{w.namespace: {}}
 	if w.also != "" {
