@@ -93,7 +93,7 @@ func (e *Endpoints) Read(ctx context.Context, r Request) (Answer, error) {
 	}
 	told := *failure(ctx, err)
 	// All that a user wrote behind the host may be secret; the path helps nobody who reads the spec beside it.
-	told.Message = fmt.Sprintf("%s://%s: %s", u.Scheme, u.Host, told.Message)
+	told.Message = clip(fmt.Sprintf("%s://%s: %s", u.Scheme, u.Host, told.Message), maxMessage)
 	return Answer{}, &told
 }
 
@@ -294,11 +294,13 @@ func Unreachable(err error) string {
 	return "does not answer as an HTTP server does"
 }
 
-// short keeps a text that comes from elsewhere to a length that fits into a condition.
-func short(s string) string {
-	const most = 300
+// short keeps a text that comes from elsewhere to a length that leaves room beside it.
+func short(s string) string { return clip(s, 300) }
+
+// clip cuts a text to a number of bytes.
+func clip(s string, most int) string {
 	if len(s) <= most {
-		return s
+		return strings.ToValidUTF8(s, "\uFFFD")
 	}
-	return strings.ToValidUTF8(s[:most], "") + "…"
+	return strings.ToValidUTF8(s[:most-len("…")], "") + "…"
 }

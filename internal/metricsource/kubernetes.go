@@ -71,6 +71,16 @@ func NewKubernetes(o KubernetesOptions) (*Kubernetes, error) {
 
 // Read implements Reader.
 func (k *Kubernetes) Read(ctx context.Context, r Request) (Answer, error) {
+	answer, err := k.read(ctx, r)
+	if err != nil {
+		told := *AsError(err)
+		told.Message = clip(told.Message, maxMessage)
+		return Answer{}, &told
+	}
+	return answer, nil
+}
+
+func (k *Kubernetes) read(ctx context.Context, r Request) (Answer, error) {
 	// A name becomes part of the path, and must not lead out of it.
 	for _, segment := range []string{r.Namespace, r.Name} {
 		if wrong := content.IsPathSegmentName(segment); len(wrong) > 0 {

@@ -95,10 +95,13 @@ func EndpointRequest(endpoint, protocol, query, name string) (Request, error) {
 		u.Host = strings.TrimSuffix(u.Host, ":"+port)
 	}
 	u.Fragment = ""
+	if u.Path == "/" {
+		u.Path = ""
+	}
 	if query = strings.TrimSpace(query); query == "" {
 		return Request{Kind: Endpoint, URL: u.String(), Name: name}, nil
 	}
-	u.Path = strings.TrimSuffix(strings.TrimSuffix(strings.TrimRight(u.Path, "/"), "/api/v1/query"), "/")
+	u.Path = strings.TrimRight(strings.TrimSuffix(strings.TrimRight(u.Path, "/"), "/api/v1/query"), "/")
 	u.RawPath = ""
 	return Request{Kind: Endpoint, URL: u.String(), Query: query}, nil
 }
@@ -177,11 +180,15 @@ const (
 	MetricsAPINotOwned = "MetricsAPINotOwned"
 )
 
+// maxMessage is how long the message of an Error is at most, in bytes: what fits into a status.
+const maxMessage = 1000
+
 // Error says why there is no value.
 type Error struct {
 	// Reason is one of the constants above.
 	Reason string
-	// Message is a sentence for the user, without credentials and without the parameters of a URL.
+	// Message is for the user: at most 1000 bytes, the same each time, without credentials and without what a URL holds
+	// behind the host.
 	Message string
 	// down says that the fault is the source's and not the request's: others that ask it fare no better.
 	down bool
@@ -196,7 +203,7 @@ func AsError(err error) *Error {
 	if err == nil || errors.As(err, &e) {
 		return e
 	}
-	return &Error{Reason: MetricSourceUnavailable, Message: err.Error(), down: true}
+	return &Error{Reason: MetricSourceUnavailable, Message: clip(err.Error(), maxMessage), down: true}
 }
 
 // Reader answers requests. Its errors are *Error.
