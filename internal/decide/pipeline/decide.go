@@ -39,6 +39,8 @@ type decision struct {
 	// floors are what noData policies propose. held is the one that decided the recommendation, nil where none did.
 	floors []floor
 	held   *floor
+	// said is the number of steps that the message of the outcome need not repeat.
+	said int
 	// relaxed are the metrics without a value whose noData policy lets the count shrink.
 	relaxed []*Input
 	// result is what the algorithm said.
@@ -125,11 +127,11 @@ func (d *decision) stabilize() {
 
 func (d *decision) limitStep() {
 	if up := d.Settings.ScaleUp.MaxPodsPerStep; up != nil {
-		most := add(d.Current, *up)
+		most := add(d.Current, max(*up, 0))
 		d.step(min(d.count, most), StepSize, v1alpha1.ReasonScaleUpLimit, "maxPodsPerStep allows %d more at a time", *up)
 	}
 	if down := d.Settings.ScaleDown.MaxPodsPerStep; down != nil {
-		least := add(d.Current, -*down)
+		least := add(d.Current, -max(*down, 0))
 		d.step(max(d.count, least), StepSize, v1alpha1.ReasonScaleDownLimit, "maxPodsPerStep allows %d less at a time", *down)
 	}
 }
@@ -171,7 +173,7 @@ func (d *decision) conclude() {
 	}
 	for i, s := range p.Steps {
 		p.Steps[i].Message = short(s.Message, maxStepMessage)
-		if s.From != s.To && s.Message != "" && !(d.held != nil && s.Name == StepNoData) {
+		if i >= d.said && s.Message != "" {
 			p.Message += "; " + s.Message
 		}
 	}

@@ -127,7 +127,7 @@ func (m *metricMemory) observe(found bool, threshold int32) bool {
 // keep adds a sample and forgets those that have left the window.
 func (m *metricMemory) keep(s scaling.Sample, window time.Duration) {
 	m.samples = slices.DeleteFunc(m.samples, func(old scaling.Sample) bool { return !old.Time.After(s.Time.Add(-window)) || old.Time.After(s.Time) })
-	if n := len(m.samples); n > 1 && s.Time.Sub(m.samples[n-2].Time) < window/maxSamples {
+	if n := len(m.samples); n > 1 && m.samples[n-1].Time.Sub(m.samples[n-2].Time) < window/maxSamples {
 		m.samples = m.samples[:n-1]
 	}
 	m.samples = append(m.samples, s)

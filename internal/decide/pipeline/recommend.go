@@ -179,7 +179,7 @@ func (d *decision) recommend(ctx context.Context) {
 	// Without a value only the policies speak, and a Fallback may be lower than the present count.
 	if highest.count > d.count || !asked {
 		d.step(highest.count, StepNoData, highest.reason, "%s: %s", highest.metric.Name, highest.metric.Message)
-		d.held = &highest
+		d.held, d.said = &highest, len(d.plan.Steps)
 	}
 }
 
