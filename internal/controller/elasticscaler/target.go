@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -54,20 +55,16 @@ func (t *target) isGroup() bool {
 // scaleHandler is the handler of all kinds with a scale subresource.
 type scaleHandler struct{}
 
-func addressOf(t scaling.Target) (*metav1.PartialObjectMetadata, schema.GroupVersionKind) {
-	gvk := schema.FromAPIVersionAndKind(t.APIVersion, t.Kind)
-	m := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: t.Namespace, Name: t.Name}}
-	m.SetGroupVersionKind(gvk)
-	return m, gvk
+func addressOf(t scaling.Target) *unstructured.Unstructured {
+	u := kube.NewWorkload(schema.FromAPIVersionAndKind(t.APIVersion, t.Kind))
+	u.SetNamespace(t.Namespace)
+	u.SetName(t.Name)
+	return u
 }
 
 // GetCurrentReplicas implements scaling.ResourceHandler.
 func (scaleHandler) GetCurrentReplicas(ctx context.Context, c client.Client, t scaling.Target) (scaling.Replicas, error) {
-	_, gvk := addressOf(t)
-	u := kube.NewWorkload(gvk)
-	u.SetNamespace(t.Namespace)
-	u.SetName(t.Name)
-	scale, err := kube.ReadScale(ctx, c, u)
+	scale, err := kube.ReadScale(ctx, c, addressOf(t))
 	if err != nil {
 		return scaling.Replicas{}, err
 	}
@@ -83,10 +80,10 @@ func replicasOf(scale *autoscalingv1.Scale) scaling.Replicas {
 
 // UpdateReplicas implements scaling.ResourceHandler.
 func (scaleHandler) UpdateReplicas(ctx context.Context, c client.Client, t scaling.Target, read scaling.Replicas, replicas int32) error {
-	m, _ := addressOf(t)
-	m.SetUID(read.UID)
-	m.SetResourceVersion(read.ResourceVersion)
-	return kube.Scale(ctx, c, m, replicas)
+	u := addressOf(t)
+	u.SetUID(read.UID)
+	u.SetResourceVersion(read.ResourceVersion)
+	return kube.Scale(ctx, c, u, replicas)
 }
 
 // named returns the reference to what is scaled: that of the scaler or, where it names a Tidal that drives it, the

@@ -1,0 +1,5 @@
+//go:build !race
+
+package estest
+
+const raceDetector = false

@@ -1,0 +1,19 @@
+// Package elasticscaler tests the ElasticScaler controller on a real API server, with endpoints that answer as a test wants.
+package elasticscaler
+
+import (
+	"context"
+	"os"
+	"testing"
+
+	"github.com/pd-orchestrator/pd-orchestrator/lab"
+	"github.com/pd-orchestrator/pd-orchestrator/test/elasticscaler/estest"
+)
+
+var env *estest.Env
+
+func TestMain(m *testing.M) {
+	os.Exit(estest.Main(m, &env, lab.Options{}, func(ctx context.Context, e *estest.Env) error {
+		return e.StartManager(ctx, "")
+	}))
+}
