@@ -289,7 +289,7 @@ func readyCondition(rsg *v1alpha1.ResourceScalingGroup, o GroupObservation, curr
 	case current != wanted && Paused(rsg):
 		return no(v1alpha1.ReasonPaused, fmt.Sprintf("%d of %d groups exist, and spec.paused is true", current, wanted))
 	case current != wanted || pending || incomplete:
-		return no(v1alpha1.ReasonProgressing, fmt.Sprintf("%d of %d groups exist; requeue for convergence", current, wanted))
+		return no(v1alpha1.ReasonProgressing, fmt.Sprintf("%d of %d groups exist; requeue for convergence%s", current, wanted, awaited(o.Groups, PendingVictims(o.ScaleDown))))
 	case ready != wanted:
 		return no(v1alpha1.ReasonReplicasUnavailable, fmt.Sprintf("the replicas of %d of %d groups are available; not of %s", ready, wanted, unavailable(o.Groups)))
 	}
@@ -304,30 +304,42 @@ func problemCondition(problems []condition.Problem) metav1.Condition {
 	return condition.New(v1alpha1.ConditionReady, false, problems[0].Reason, strings.Join(slices.Compact(messages), "; "))
 }
 
-// unavailable names the first groups whose replicas are not available, and the targets.
+// unavailable names the first groups whose replicas are not available, the targets, and what their controllers say about it.
 func unavailable(all []groups.Group) string {
-	const most = 3
 	var names []string
-	more := 0
 	for _, g := range all {
 		if !g.Complete() || g.Available() {
 			continue
 		}
-		if len(names) == most {
-			more++
-			continue
-		}
 		var targets []string
 		for _, m := range g.Members {
-			if m.Desired == 0 || m.Available < m.Desired {
-				targets = append(targets, m.Target)
+			if m.Desired != 0 && m.Available >= m.Desired {
+				continue
 			}
+			text := m.Target
+			if m.Trouble != "" {
+				text += ": " + m.Trouble
+			}
+			targets = append(targets, text)
 		}
 		names = append(names, fmt.Sprintf("group %d (%s)", g.ID, strings.Join(targets, ", ")))
 	}
-	text := strings.Join(names, ", ")
-	if more > 0 {
-		text += fmt.Sprintf(" and %d more", more)
+	return Some(names, namedGroups)
+}
+
+// awaited names the first groups that are not as they are to be yet.
+func awaited(all []groups.Group, victims []int32) string {
+	var names []string
+	for _, g := range all {
+		switch {
+		case g.Terminating || slices.Contains(victims, g.ID):
+			names = append(names, fmt.Sprintf("group %d is being removed", g.ID))
+		case !g.AtZero && !g.Empty && len(g.Missing) > 0:
+			names = append(names, fmt.Sprintf("group %d lacks %s", g.ID, Some(g.Missing, namedObjects)))
+		}
 	}
-	return text
+	if len(names) == 0 {
+		return ""
+	}
+	return ": " + Some(names, namedGroups)
 }

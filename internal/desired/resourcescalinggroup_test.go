@@ -70,7 +70,7 @@ func TestGroupStatusIsStable(t *testing.T) {
 	r.Spec.ScalingStrategy.GroupConfig.ScaleDown = &v1alpha1.ScaleDown{Metric: &v1alpha1.ScaleDownMetric{Expr: "a"}}
 	choice := victims.Choice{Victims: []int32{2}, Level: v1alpha1.LevelMetric, Values: []victims.Value{{ID: 0, Value: 1}, {ID: 2, Value: 0.25}}}
 	o := GroupObservation{
-		Groups:       []groups.Group{groups.ObserveBase(member(2, 2)), groups.ObserveClone(1, member(2, 2), nil, ""), groups.ObserveClone(2, member(2, 2), nil)},
+		Groups:       []groups.Group{groups.ObserveBase(member(2, 2)), groups.ObserveClone(1, member(2, 2), nil, ""), groups.ObserveClone(2, member(2, 2), nil, "")},
 		Baselines:    groups.Baselines{Counts: map[string]int32{"prefill": 2}},
 		Drifted:      map[string]bool{"prefill": true},
 		Revision:     "llm-1",

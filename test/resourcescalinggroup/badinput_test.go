@@ -12,7 +12,6 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -551,36 +550,4 @@ func TestPaused(t *testing.T) {
 	pause(false)
 	w.Settled(1)
 	w.HasGroups(groups{0: {1, 1}})
-}
-
-// A quota lets one group be made only in part. The others are made, and once there is room that one is completed.
-func TestQuota(t *testing.T) {
-	t.Parallel()
-	w := env.World(t, "llm")
-	w.CreateBase(1, 1)
-	quota := &corev1.ResourceQuota{
-		ObjectMeta: metav1.ObjectMeta{Namespace: w.Namespace, Name: "few"},
-		Spec:       corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{"count/deployments.apps": resource.MustParse("3")}},
-	}
-	w.Create(quota)
-	testkit.Eventually(t, rsgtest.Patience, "the quota to be in force", func(ctx context.Context) error {
-		if err := w.Exists(ctx, quota, w.Namespace, "few"); err != nil {
-			return err
-		}
-		if len(quota.Status.Hard) == 0 {
-			return errors.New("it has no status yet")
-		}
-		return nil
-	})
-	w.Create(w.RSG().Replicas(3).Obj())
-	refused(w, v1alpha1.ReasonWriteFailed, "exceeded quota")
-	w.Until("two whole groups", func(rsg *v1alpha1.ResourceScalingGroup) error {
-		if n := rsg.Status.CurrentReplicas; n == nil || *n != 2 {
-			return errors.New("there are not two")
-		}
-		return nil
-	})
-	w.Delete(&corev1.ResourceQuota{}, w.Namespace, "few")
-	w.Settled(3)
-	w.HasGroups(groups{0: {1, 1}, 1: {1, 1}, 2: {1, 1}})
 }

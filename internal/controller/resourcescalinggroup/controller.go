@@ -10,7 +10,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -64,7 +63,8 @@ type Reconciler struct {
 	// Concurrency is how many objects are worked on at a time.
 	Concurrency int
 
-	kinds *kindWatches
+	kinds    *kindWatches
+	failures failures
 }
 
 // notice is an event for the user, written after the write that made it true.
@@ -121,6 +121,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err := r.Client.Get(ctx, req.NamespacedName, rsg); err != nil {
 		if apierrors.IsNotFound(err) {
 			r.Telemetry.ForgetGroups(req.Namespace, req.Name)
+			r.failures.forget(req.NamespacedName)
 			return ctrl.Result{}, nil
 		}
 		return ctrl.Result{}, fmt.Errorf("reading ResourceScalingGroup: %w", err)
@@ -186,8 +187,8 @@ func (r *Reconciler) replicate(ctx context.Context, p *pass) error {
 
 // finish writes the status, then the events that it made true. cause is what went wrong before.
 func (r *Reconciler) finish(ctx context.Context, p *pass, cause error) error {
-	if cause != nil && !apierrors.IsConflict(cause) {
-		p.problem(v1alpha1.ReasonWriteFailed, "%s", strings.ReplaceAll(cause.Error(), "\n", "; "))
+	if text := r.failures.explain(client.ObjectKeyFromObject(p.rsg), cause, r.Clock.Now()); text != "" {
+		p.problem(v1alpha1.ReasonWriteFailed, "%s", text)
 	}
 	before := p.rsg.Status.Conditions
 	err := r.writeStatus(ctx, p)

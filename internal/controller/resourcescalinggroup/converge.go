@@ -32,6 +32,8 @@ import (
 const (
 	// parallelWrites is how many groups of one object are created or removed, or pods of it marked, at a time.
 	parallelWrites = 16
+	// namedObjects is how many objects a message names.
+	namedObjects = 8
 	// groupsBudget is how long one pass goes on to begin with more groups. The next pass goes on where it stopped, for
 	// the count that is wanted then, and with pods marked and the status written meanwhile.
 	groupsBudget = time.Second
@@ -455,7 +457,7 @@ func (r *Reconciler) createClones(ctx context.Context, p *pass, ids []int32) err
 				mu.Unlock()
 				whole = false
 			case err != nil:
-				errs = append(errs, fmt.Errorf("creating %s of group %d: %w", what, id, err))
+				errs = append(errs, &desired.GroupFailure{ID: id, Object: what, Err: err})
 				whole = false
 			case ok:
 				mu.Lock()
@@ -482,7 +484,7 @@ func (r *Reconciler) createClones(ctx context.Context, p *pass, ids []int32) err
 	}
 	if len(taken) > 0 {
 		slices.Sort(taken)
-		p.problem(v1alpha1.ReasonNameConflict, "%s already exists and is not of this group: rename or delete it, or change groupName", strings.Join(taken, ", "))
+		p.problem(v1alpha1.ReasonNameConflict, "%s already exists and is not of this group: rename or delete it, or change groupName", desired.Some(taken, namedObjects))
 	}
 	return err
 }

@@ -323,6 +323,7 @@ func member(m groups.Member, kind clone.Kind, obj *unstructured.Unstructured) gr
 	m.Terminating = obj.GetDeletionTimestamp() != nil
 	m.Desired = clone.Replicas(obj)
 	m.Available = kind.Available(obj)
+	m.Trouble = clone.Trouble(obj)
 	return m
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
@@ -15,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -45,6 +47,13 @@ import (
 // +kubebuilder:rbac:groups="",resources=configmaps,verbs=get;list;watch;create;patch
 // +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch;patch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
+
+const (
+	// firstRetry and lastRetry bound the delay of the next try after a failure. No watch tells of the end of most: of
+	// a quota that was raised, of a webhook that answers again.
+	firstRetry = 100 * time.Millisecond
+	lastRetry  = 15 * time.Second
+)
 
 // Index keys of the cache.
 const (
@@ -113,7 +122,10 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) err
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.requestsForPod), builder.WithPredicates(podChange)).
 		Watches(&autoscalingv2.HorizontalPodAutoscaler{}, handler.EnqueueRequestsFromMapFunc(r.requestsForScaler), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(newCRD(), handler.EnqueueRequestsFromMapFunc(r.requestsForCRD), builder.WithPredicates(appearance)).
-		WithOptions(controller.Options{MaxConcurrentReconciles: r.Concurrency})
+		WithOptions(controller.Options{
+			MaxConcurrentReconciles: r.Concurrency,
+			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, lastRetry),
+		})
 	for _, obj := range workloads {
 		b = b.Watches(obj, handler.EnqueueRequestsFromMapFunc(r.requestsForObject), builder.WithPredicates(workloadChange))
 	}
@@ -242,7 +254,7 @@ var workloadChange = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool 
 		return true
 	}
 	kind, err := clone.KindOf(after.GetAPIVersion(), after.GetKind())
-	return err != nil || kind.Available(before) != kind.Available(after)
+	return err != nil || kind.Available(before) != kind.Available(after) || clone.Trouble(before) != clone.Trouble(after)
 }}
 
 var serviceChange = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool { return metadataChanged(e.ObjectOld, e.ObjectNew) }}

@@ -153,6 +153,23 @@ func (k Kind) Available(workload *unstructured.Unstructured) int32 {
 	return int32(n)
 }
 
+// Trouble returns what the workload's own controller says is in the way of its replicas: that pods cannot be made (a
+// quota, admission), or that a rollout does not get on. "" where it says nothing of the kind.
+func Trouble(workload *unstructured.Unstructured) string {
+	conditions, _, err := unstructured.NestedSlice(workload.Object, "status", "conditions")
+	if err != nil {
+		return ""
+	}
+	for _, bad := range []struct{ condition, status string }{{"ReplicaFailure", "True"}, {"Progressing", "False"}} {
+		for _, c := range conditions {
+			if c, ok := c.(map[string]any); ok && c["type"] == bad.condition && c["status"] == bad.status {
+				return fmt.Sprintf("%v: %v", c["reason"], c["message"])
+			}
+		}
+	}
+	return ""
+}
+
 // TemplateLabels returns the labels of the workload's pod templates, one map for each template that exists.
 func (k Kind) TemplateLabels(workload *unstructured.Unstructured) []map[string]string {
 	var all []map[string]string

@@ -12,6 +12,8 @@ type Member struct {
 	Terminating bool
 	// Desired and Available count its replicas.
 	Desired, Available int32
+	// Trouble is what the workload's controller says is in the way of its replicas, "" where it says nothing.
+	Trouble string
 	// Revision names the snapshot that a clone's workload was made from, "" where it does not say.
 	Revision string
 	// Marked is true for a base workload that carries the annotation with the count to return to.

@@ -55,6 +55,8 @@ type Manager struct {
 type ManagerOptions struct {
 	// CrossNamespace is Trusted where it is empty.
 	CrossNamespace string
+	// Args are appended to the manager's arguments.
+	Args []string
 	// Client is the identity that the manager acts as and the server that it talks to. Nil means one that may do
 	// everything.
 	Client *rest.Config
@@ -142,6 +144,7 @@ func (e *Env) StartManager(ctx context.Context, options ManagerOptions) (*Manage
 		crossNamespace = "Trusted"
 	}
 	part, err := e.Lab.StartManager(ctx, lab.ManagerOptions{
+		Args:   options.Args,
 		Client: options.Client,
 		// Races are told in the log and do not end the process, so that a test that kills it can tell the two apart.
 		Env: []string{"GORACE=halt_on_error=0 exitcode=0"},
