@@ -11,14 +11,32 @@ import (
 
 // Finding is something for which settings are refused.
 type Finding struct {
-	// Reason is the code of the finding.
+	// Scope is the part of the object that the finding is in, "" for the whole.
+	Scope string
+	// Reason is the code of the finding, "" for one that has none.
 	Reason string
 	// Detail says where it is and what must hold.
 	Detail string
 }
 
-// String gives the reason and the detail.
-func (f Finding) String() string { return f.Reason + ": " + f.Detail }
+// String gives scope, reason and detail.
+func (f Finding) String() string {
+	text := f.Detail
+	for _, before := range []string{f.Reason, f.Scope} {
+		if before != "" {
+			text = before + ": " + text
+		}
+	}
+	return text
+}
+
+// In puts findings into a scope.
+func In(scope string, findings []Finding) []Finding {
+	for i := range findings {
+		findings[i].Scope = scope
+	}
+	return findings
+}
 
 // Join puts all findings into one answer.
 func Join(findings []Finding) string {
@@ -33,7 +51,7 @@ func Join(findings []Finding) string {
 func of(reason string, errs field.ErrorList) []Finding {
 	var findings []Finding
 	for _, err := range errs {
-		findings = append(findings, Finding{reason, err.Error()})
+		findings = append(findings, Finding{Reason: reason, Detail: err.Error()})
 	}
 	return findings
 }

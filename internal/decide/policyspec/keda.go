@@ -16,7 +16,7 @@ import (
 // Keda returns everything for which the block for KEDA of a component's own autoscaler is refused.
 func Keda(k *v1beta1.KedaAutoscaler, path *field.Path) []Finding {
 	if k == nil || len(k.Triggers) == 0 {
-		return []Finding{{v1beta1.ReasonKedaTriggersRequired, "class=keda requires at least 1 trigger"}}
+		return []Finding{{Reason: v1beta1.ReasonKedaTriggersRequired, Detail: "class=keda requires at least 1 trigger"}}
 	}
 	var findings []Finding
 	names := map[string]bool{}
@@ -25,14 +25,14 @@ func Keda(k *v1beta1.KedaAutoscaler, path *field.Path) []Finding {
 		at := path.Child("triggers").Index(i)
 		types = append(types, t.Type)
 		if reason, detail := metricType(t.Type, string(t.MetricType)); reason != "" {
-			findings = append(findings, Finding{reason, at.String() + ": " + detail})
+			findings = append(findings, Finding{Reason: reason, Detail: at.String() + ": " + detail})
 		}
 		if t.Name != "" && names[t.Name] {
 			findings = append(findings, of(v1beta1.ReasonKedaTriggerInvalid, field.ErrorList{field.Duplicate(at.Child("name"), t.Name)})...)
 		}
 		names[t.Name] = true
 		if t.UseCachedMetrics && (ofResource(t.Type) || t.Type == "cron") {
-			findings = append(findings, Finding{v1beta1.ReasonKedaTriggerInvalid, fmt.Sprintf("%s.useCachedMetrics: must be left out for type %s, which KEDA does not cache", at, t.Type)})
+			findings = append(findings, Finding{Reason: v1beta1.ReasonKedaTriggerInvalid, Detail: fmt.Sprintf("%s.useCachedMetrics: must be left out for type %s, which KEDA does not cache", at, t.Type)})
 		}
 		if policyrender.AsksEndpoint(t.Type) {
 			metadata := map[string]string{}
@@ -40,14 +40,14 @@ func Keda(k *v1beta1.KedaAutoscaler, path *field.Path) []Finding {
 				metadata[key] = string(value)
 			}
 			for _, f := range prometheusMetadata(metadata) {
-				findings = append(findings, Finding{f.Reason, at.String() + ": " + f.Detail})
+				findings = append(findings, Finding{Reason: f.Reason, Detail: at.String() + ": " + f.Detail})
 			}
 		}
 	}
 	if f := k.Fallback; f != nil {
 		findings = append(findings, fallback(path, types, k.Advanced)...)
 		if f.Behavior == "scalingModifiers" && !formula(k.Advanced) {
-			findings = append(findings, Finding{v1beta1.ReasonKedaFallbackIgnored, path.Child("fallback", "behavior").String() + ": scalingModifiers must have a formula in advanced.scalingModifiers that decides"})
+			findings = append(findings, Finding{Reason: v1beta1.ReasonKedaFallbackIgnored, Detail: path.Child("fallback", "behavior").String() + ": scalingModifiers must have a formula in advanced.scalingModifiers that decides"})
 		}
 	}
 	if a := k.Advanced; a != nil && a.HorizontalPodAutoscalerConfig != nil {
@@ -92,11 +92,11 @@ func metricType(triggerType, metricType string) (reason, detail string) {
 func prometheusMetadata(metadata map[string]string) []Finding {
 	var findings []Finding
 	if strings.TrimSpace(metadata["query"]) == "" {
-		findings = append(findings, Finding{v1beta1.ReasonQueryRequired, "metadata must have the key query with a PromQL expression"})
+		findings = append(findings, Finding{Reason: v1beta1.ReasonQueryRequired, Detail: "metadata must have the key query with a PromQL expression"})
 	}
 	text := metadata["threshold"]
 	if value, err := strconv.ParseFloat(text, 64); err != nil || !(value > 0) || math.IsInf(value, 0) {
-		findings = append(findings, Finding{v1beta1.ReasonThresholdInvalid, fmt.Sprintf("metadata key threshold is %q, which must be a number greater than 0, such as \"5\"", text)})
+		findings = append(findings, Finding{Reason: v1beta1.ReasonThresholdInvalid, Detail: fmt.Sprintf("metadata key threshold is %q, which must be a number greater than 0, such as \"5\"", text)})
 	}
 	return findings
 }
@@ -109,7 +109,7 @@ func fallback(path *field.Path, types []string, a *v1beta1.KedaAdvancedConfig) [
 	if a != nil && a.ScalingModifiers != (v1beta1.KedaScalingModifiers{}) {
 		target := a.ScalingModifiers.Target
 		if value, err := strconv.ParseInt(target, 10, 64); err != nil || value <= 0 {
-			return []Finding{{v1beta1.ReasonKedaFallbackIgnored, fmt.Sprintf(
+			return []Finding{{Reason: v1beta1.ReasonKedaFallbackIgnored, Detail: fmt.Sprintf(
 				"%s is %q, which must be a whole number greater than 0, or else KEDA ignores the fallback", path.Child("advanced", "scalingModifiers", "target"), target)}}
 		}
 		return nil
@@ -119,5 +119,5 @@ func fallback(path *field.Path, types []string, a *v1beta1.KedaAdvancedConfig) [
 			return nil
 		}
 	}
-	return []Finding{{v1beta1.ReasonKedaFallbackIgnored, path.Child("fallback").String() + " must go with at least one trigger that is not cpu or memory, or else KEDA ignores it"}}
+	return []Finding{{Reason: v1beta1.ReasonKedaFallbackIgnored, Detail: path.Child("fallback").String() + " must go with at least one trigger that is not cpu or memory, or else KEDA ignores it"}}
 }

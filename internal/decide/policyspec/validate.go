@@ -28,7 +28,7 @@ func Validate(spec v1beta1.AutoscalerPolicySpec) []Finding {
 			findings = append(findings, trigger(i, t)...)
 		}
 		if f := k.Fallback; f != nil && (f.Replicas.Value == nil) == (f.Replicas.FromComponent == "") {
-			findings = append(findings, Finding{v1beta1.ReasonValueSourceInvalid, "keda.fallback.replicas: exactly one of value or fromComponent must be set"})
+			findings = append(findings, Finding{Reason: v1beta1.ReasonValueSourceInvalid, Detail: "keda.fallback.replicas: exactly one of value or fromComponent must be set"})
 		}
 		if k.Fallback != nil {
 			types := make([]string, len(k.Triggers))
@@ -48,17 +48,17 @@ func Validate(spec v1beta1.AutoscalerPolicySpec) []Finding {
 func class(spec v1beta1.AutoscalerPolicySpec) []Finding {
 	var findings []Finding
 	if spec.Enforcement == v1beta1.EnforcementRequired {
-		findings = append(findings, Finding{v1beta1.ReasonEnforcementRequiredReserved, "enforcement Required is reserved; it must be Default or left out"})
+		findings = append(findings, Finding{Reason: v1beta1.ReasonEnforcementRequiredReserved, Detail: "enforcement Required is reserved; it must be Default or left out"})
 	}
 	mismatch := func(format string, args ...any) {
-		findings = append(findings, Finding{v1beta1.ReasonClassTemplateMismatch, fmt.Sprintf(format, args...)})
+		findings = append(findings, Finding{Reason: v1beta1.ReasonClassTemplateMismatch, Detail: fmt.Sprintf(format, args...)})
 	}
 	switch spec.Class {
 	case v1beta1.PolicyClassKEDA:
 		if spec.Keda == nil {
 			mismatch("class KEDA requires a keda template")
 		} else if len(spec.Keda.Triggers) == 0 {
-			findings = append(findings, Finding{v1beta1.ReasonKedaTriggersRequired, "class=keda requires at least 1 trigger"})
+			findings = append(findings, Finding{Reason: v1beta1.ReasonKedaTriggersRequired, Detail: "class=keda requires at least 1 trigger"})
 		}
 		if spec.HPA != nil {
 			mismatch("class KEDA forbids an hpa template")
@@ -76,7 +76,7 @@ func class(spec v1beta1.AutoscalerPolicySpec) []Finding {
 func trigger(i int, t v1beta1.KedaPolicyTrigger) []Finding {
 	var findings []Finding
 	add := func(reason, format string, args ...any) {
-		findings = append(findings, Finding{reason, fmt.Sprintf("trigger %d", i) + fmt.Sprintf(format, args...)})
+		findings = append(findings, Finding{Reason: reason, Detail: fmt.Sprintf("trigger %d", i) + fmt.Sprintf(format, args...)})
 	}
 	for _, key := range slices.Sorted(maps.Keys(t.Metadata)) {
 		if policyrender.OwnedByProvider(key) {
