@@ -245,26 +245,3 @@ func TestManyTidals(t *testing.T) {
 		t.Errorf("the metric of lateness has %d firings, and the latest was later than %.2f s: want %d, the latest %.2f s late", count, over, together, late.Seconds())
 	}
 }
-
-// lateness returns how many firings the metric has, and a bound over which the latest of them was late.
-func (w *world) lateness() (count uint64, over float64) {
-	w.Helper()
-	families, err := w.registry.Gather()
-	if err != nil {
-		w.Fatal(err)
-	}
-	for _, f := range families {
-		if f.GetName() != "pdo_tidal_firing_lateness_seconds" {
-			continue
-		}
-		h := f.GetMetric()[0].GetHistogram()
-		for _, b := range h.GetBucket() {
-			if b.GetCumulativeCount() == h.GetSampleCount() {
-				break
-			}
-			over = b.GetUpperBound()
-		}
-		return h.GetSampleCount(), over
-	}
-	return 0, 0
-}

@@ -170,9 +170,12 @@ func TestDirectModeOnAResourceScalingGroup(t *testing.T) {
 	w := newWorld(t, "2026-06-15T12:00:00Z")
 	group := testkit.MakeRSG(w.namespace, "llm").GroupName("pd").Target("prefill", w.namespace, "prefill").Replicas(1).Obj()
 	w.create(group)
-	w.create(w.makeTidal("tide", v1alpha1.TargetReference{
-		APIVersion: "autoscaling.openfuyao.com/v1alpha1", Kind: "resourcescalinggroup", Namespace: w.namespace, Name: "llm",
-	}, "day|0 8 * * *|4", "night|0 20 * * *|1"))
+	// The document's Tidal, not bound, on a group.
+	tide := &v1alpha1.Tidal{}
+	w.parse(documentTidal, tide)
+	tide.Labels = nil
+	tide.Spec.TargetRef = v1alpha1.TargetReference{APIVersion: "autoscaling.openfuyao.com/v1alpha1", Kind: "resourcescalinggroup", Namespace: w.namespace, Name: "llm"}
+	w.create(tide)
 	w.start()
 	reaches := func(groups int32, generation int64) {
 		t.Helper()
@@ -187,10 +190,10 @@ func TestDirectModeOnAResourceScalingGroup(t *testing.T) {
 			return nil
 		})
 	}
-	reaches(4, 2)
-	w.setTime("2026-06-15T20:00:00Z")
-	reaches(1, 3)
-	w.says("tide", v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonReconciled)
+	reaches(3, 2) // 20:00 in Shanghai
+	w.setTime("2026-06-16T00:00:00Z")
+	reaches(5, 3)
+	w.says(tide.Name, v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonReconciled)
 }
 
 func TestTargetsThatCannotBeScaledAreRefusedWithTheReason(t *testing.T) {
@@ -250,6 +253,8 @@ func TestABrokenRuleStopsNeitherSiblingsNorOthers(t *testing.T) {
 	w := newWorld(t, "2026-06-15T12:00:00Z")
 	w.deployment("a", 1)
 	w.deployment("b", 1)
+	w.deployment("c", 3)
+	w.tidal("hopeless", "c", "leap|0 0 30 2 *|8")
 	w.tidal("broken", "a", "zone|CRON_TZ=Asia/Chongqin 0 9 * * *|9", "leap|0 0 30 2 *|8", "good|0 8 * * *|4")
 	w.tidal("whole", "b", "good|0 8 * * *|6")
 	w.start()
@@ -262,6 +267,9 @@ func TestABrokenRuleStopsNeitherSiblingsNorOthers(t *testing.T) {
 		}
 	}
 	w.says("broken", v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonInvalidSchedule)
+	// Where no rule can be used, none has ever fired, and the count is left alone.
+	w.says("hopeless", v1alpha1.ConditionProgressing, metav1.ConditionFalse, v1alpha1.ReasonNoPastFiring)
+	w.stays("c", 3, 0)
 
 	// The rule in force breaks: what it wanted stays until another one fires.
 	update(w, "whole", &v1alpha1.Tidal{}, func(t *v1alpha1.Tidal) {
@@ -298,6 +306,75 @@ func TestAnEditTakesEffectAtOnce(t *testing.T) {
 	update(w, "tide", &v1alpha1.Tidal{}, func(t *v1alpha1.Tidal) { t.Spec.TargetRef.Name = "other" })
 	w.reaches("tide", "other", 12, 1)
 	w.stays("llm", 9, 3)
+}
+
+func TestDaylightSaving(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "2025-03-09T09:45:00Z") // 01:45 in Los Angeles
+	w.deployment("llm", 1)
+	w.tidal("tide", "llm", "night|CRON_TZ=America/Los_Angeles 0 30 2 * * *|5", "early|CRON_TZ=America/Los_Angeles 0 30 1 * * *|3")
+	w.start()
+	w.reaches("tide", "llm", 3, 1)
+	// What the gap skips fires at its end, 03:00.
+	w.setTime("2025-03-09T09:59:58Z")
+	w.reaches("tide", "llm", 5, 2)
+	// What is repeated fires the first time only.
+	w.setTime("2025-11-02T08:29:58Z")
+	w.reaches("tide", "llm", 3, 3)
+	w.scaleByHand("llm", 4)
+	w.setTime("2025-11-02T09:29:58Z")
+	testkit.Consistently(t, 4*time.Second, "01:30 does not come again", func(context.Context) error {
+		if got, n := w.count("llm"); got != 4 || n != 4 {
+			return fmt.Errorf("%d replicas after %d changes", got, n)
+		}
+		return nil
+	})
+}
+
+func TestMetricsFollowTheTidal(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "2026-06-15T19:00:00Z")
+	w.deployment("llm", 1)
+	w.tidal("tide", "llm", "day|0 8 * * *|10", "night|0 20 * * *|2")
+	w.start()
+	w.reaches("tide", "llm", 10, 1)
+	shows := func(what string, desired []float64, writes, next float64, firings uint64) {
+		t.Helper()
+		testkit.Eventually(t, soon, "the metrics "+what, func(context.Context) error {
+			if got := w.metric("pdo_tidal_desired_replicas"); !slices.Equal(got, desired) {
+				return fmt.Errorf("the counts are %v, want %v", got, desired)
+			}
+			if got := w.metric("pdo_tidal_scale_writes_total")[0]; got != writes {
+				return fmt.Errorf("%v writes, want %v", got, writes)
+			}
+			if got := w.metric("pdo_tidal_next_firing_timestamp_seconds")[0]; got != next {
+				return fmt.Errorf("the next firing is at %v, want %v", got, next)
+			}
+			if got, _ := w.lateness(); got != firings {
+				return fmt.Errorf("%d firings, want %d", got, firings)
+			}
+			return nil
+		})
+	}
+	unix := func(text string) float64 {
+		at, err := time.Parse(time.RFC3339, text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return float64(at.Unix())
+	}
+	shows("by day", []float64{10}, 1, unix("2026-06-15T20:00:00Z"), 0)
+	// Another count at another hour: no trace of the old rule.
+	update(w, "tide", &v1alpha1.Tidal{}, func(t *v1alpha1.Tidal) {
+		t.Spec.Triggers.Times.Rules = w.rules("morning|0 9 * * *|12", "night|0 21 * * *|2")
+	})
+	shows("after an edit", []float64{12}, 2, unix("2026-06-15T21:00:00Z"), 0)
+	w.setTime("2026-06-15T20:59:58Z")
+	shows("after a firing", []float64{2}, 3, unix("2026-06-16T09:00:00Z"), 1)
+	if err := api.Delete(t.Context(), &v1alpha1.Tidal{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "tide"}}); err != nil {
+		t.Fatal(err)
+	}
+	shows("after its deletion", nil, 3, 0, 1)
 }
 
 func TestOverlapsAreNamedAndTheLaterRuleWins(t *testing.T) {
@@ -381,6 +458,10 @@ func TestOtherScalersOfTheTargetAreNamed(t *testing.T) {
 		return nil
 	})
 	w.says("tide", v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonReconciled)
+	// A firing sets its count to the letter, whatever the other scaler holds for near enough.
+	w.scaleByHand("llm", 22)
+	update(w, "tide", &v1alpha1.Tidal{}, func(t *v1alpha1.Tidal) { t.Spec.Triggers.Times.Rules = w.rules("day|0 9 * * *|24") })
+	w.reaches("tide", "llm", 24, 3)
 	if err := api.Delete(t.Context(), hpa); err != nil {
 		t.Fatal(err)
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -345,4 +346,42 @@ func (w *world) hears(tidal, reason, note string) {
 		}
 		return fmt.Errorf("heard %q", heard)
 	})
+}
+
+// family returns the series of a metric of the controller started last.
+func (w *world) family(name string) []*dto.Metric {
+	w.Helper()
+	families, err := w.registry.Gather()
+	if err != nil {
+		w.Fatal(err)
+	}
+	for _, f := range families {
+		if f.GetName() == name {
+			return f.GetMetric()
+		}
+	}
+	return nil
+}
+
+// metric returns the values of the series of a gauge or counter.
+func (w *world) metric(name string) []float64 {
+	w.Helper()
+	var values []float64
+	for _, m := range w.family(name) {
+		values = append(values, m.GetGauge().GetValue()+m.GetCounter().GetValue())
+	}
+	return values
+}
+
+// lateness returns how many firings the metric has, and a bound over which the latest of them was late.
+func (w *world) lateness() (count uint64, over float64) {
+	w.Helper()
+	h := w.family("pdo_tidal_firing_lateness_seconds")[0].GetHistogram()
+	for _, b := range h.GetBucket() {
+		if b.GetCumulativeCount() == h.GetSampleCount() {
+			break
+		}
+		over = b.GetUpperBound()
+	}
+	return h.GetSampleCount(), over
 }

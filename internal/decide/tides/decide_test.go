@@ -226,6 +226,22 @@ func TestValidateReturnsAllFindings(t *testing.T) {
 	}
 }
 
+func TestValidateUpdateLetsStandWhatStoodBefore(t *testing.T) {
+	old := spec("a|CRON_TZ=Nowhere 0 9 * * *|1", "b|0 9 * * *|2")
+	got := func(rules ...string) (fields []string) {
+		for _, e := range ValidateUpdate(old, spec(rules...), field.NewPath("spec")) {
+			fields = append(fields, e.Field)
+		}
+		return fields
+	}
+	if f := got("b|0 9 * * *|2", "renamed|CRON_TZ=Nowhere 0 9 * * *|3"); f != nil {
+		t.Errorf("findings about %q, want none: no expression is new", f)
+	}
+	if f := got("a|CRON_TZ=Nowhere 0 9 * * *|1", "b|CRON_TZ=Nowhere 0 10 * * *|2", "a|0 9 * * *|1"); !cmp.Equal(f, []string{"spec.triggers.times.rules[1].cron", "spec.triggers.times.rules[2].name"}) {
+		t.Errorf("findings about %q, want the new expression and the second name", f)
+	}
+}
+
 func TestConflictsNameEachPairWithItsFirstMoments(t *testing.T) {
 	now := at(t, "2026-06-15T12:00:00Z")
 	rules := compiled(t,
