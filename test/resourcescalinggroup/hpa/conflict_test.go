@@ -27,7 +27,7 @@ func TestTwoHPAsOnTheGroups(t *testing.T) {
 	w.CreateBase(1, 1)
 	w.Create(w.RSG().Replicas(2).Obj())
 	w.Settled(2)
-	external.set(w.Namespace, "queue_length", "40")
+	external.Set(w.Namespace, "queue_length", "40")
 	w.Create(makeHPA(w, "first", groups(w), 1, 2, externalAverage("queue_length", "10")))
 	waitLooked(w, "first")
 	noCondition(w, v1alpha1.ConditionScalerConflict)

@@ -24,12 +24,13 @@ import (
 	"github.com/pd-orchestrator/pd-orchestrator/api/autoscaling/v1alpha1"
 	"github.com/pd-orchestrator/pd-orchestrator/internal/testkit"
 	"github.com/pd-orchestrator/pd-orchestrator/lab"
+	"github.com/pd-orchestrator/pd-orchestrator/test/externalmetrics"
 	"github.com/pd-orchestrator/pd-orchestrator/test/resourcescalinggroup/rsgtest"
 )
 
 var (
 	env      *rsgtest.Env
-	external *externalMetrics
+	external *externalmetrics.Server
 )
 
 // syncPeriod is the HPA controller's own default, at which the lab runs it.
@@ -50,7 +51,7 @@ func TestMain(m *testing.M) {
 			return err
 		}
 		var err error
-		external, err = serveExternalMetrics(ctx, e.Lab)
+		external, err = externalmetrics.Serve(ctx, e.Lab)
 		return err
 	}, lab.MetricsServer))
 }
