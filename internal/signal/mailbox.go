@@ -41,6 +41,8 @@ type mailbox struct {
 
 	mu      sync.Mutex
 	waiting *letter
+	// settled is the last message that was judged for good.
+	settled signals.Message
 }
 
 func newMailbox(key types.NamespacedName, o Options, enqueue func(types.NamespacedName)) *mailbox {
@@ -50,10 +52,16 @@ func newMailbox(key types.NamespacedName, o Options, enqueue func(types.Namespac
 	}
 }
 
-// put leaves the letter, unless it says nothing new after the one that waits.
+// put leaves the letter, unless it says nothing new after the one that waits or the last that was judged. What a poll finds
+// again is no news even where another signal was pushed since.
 func (b *mailbox) put(next letter) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	m := next.message
+	if b.waiting == nil && (m.ID != "" && m.ID == b.settled.ID || next.transport == Poll && m == b.settled) {
+		b.options.Observe(signals.Repeated, next.transport)
+		return
+	}
 	b.keepNewer(b.waiting, next)
 }
 
@@ -82,6 +90,22 @@ func (b *mailbox) keepNewer(before *letter, next letter) {
 	case b.full <- struct{}{}:
 	default:
 	}
+}
+
+func (b *mailbox) judged(taken letter, outcome signals.Outcome) {
+	b.options.Observe(outcome.Result, taken.transport)
+	if outcome.Result == signals.Accepted {
+		b.enqueue(b.key)
+	} else {
+		b.options.Log.V(1).Info("A signal changes nothing", "result", outcome.Result, "reason", outcome.Reason)
+	}
+	if outcome.Result == signals.Future {
+		// Its time will come.
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.settled = taken.message
 }
 
 func (b *mailbox) isWaiting() bool {
@@ -120,12 +144,7 @@ func (b *mailbox) deliver(ctx context.Context) {
 				return err
 			})
 			if err == nil {
-				b.options.Observe(outcome.Result, taken.transport)
-				if outcome.Result == signals.Accepted {
-					b.enqueue(b.key)
-				} else {
-					b.options.Log.V(1).Info("A signal changes nothing", "result", outcome.Result, "reason", outcome.Reason)
-				}
+				b.judged(*taken, outcome)
 				backoff = wait.Backoff{}
 				continue
 			}
