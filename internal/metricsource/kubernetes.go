@@ -164,9 +164,6 @@ func (k *Kubernetes) custom(ctx context.Context, r Request) (Answer, error) {
 		}
 		answer.Pods[item.DescribedObject.Name] = pod
 	}
-	if len(answer.Pods) == 0 {
-		return Answer{}, &Error{Reason: NoData, Message: fmt.Sprintf("%s holds no value of %q for these pods", metricsAPIs[Custom].group, r.Name)}
-	}
 	return answer, nil
 }
 

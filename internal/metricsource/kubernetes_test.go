@@ -156,6 +156,12 @@ func TestCustomMetrics(t *testing.T) {
 		t.Errorf("asked %q, want the pods and series that are selected", asked)
 	}
 
+	// Some of the pods may be in another namespace.
+	k, _ = kubernetes(t, map[string]string{customV2: `{"items":[]}`}, nil)
+	if got, err := k.Read(t.Context(), r); err != nil || len(got.Pods) != 0 {
+		t.Errorf("answer %+v (%v), want one without pods", got, err)
+	}
+
 	// An older adapter.
 	k, c = kubernetes(t, map[string]string{
 		customV1:                      strings.ReplaceAll(items, "windowSeconds", "window"),
@@ -245,7 +251,6 @@ func TestMetricsAPIsThatGiveNoValue(t *testing.T) {
 			request: custom, paths: map[string]string{customGroup: status(500, "InternalError", "etcd is down")},
 			reason: MetricSourceUnavailable, message: "etcd is down", down: true,
 		},
-		"no value of a custom metric":    {request: custom, paths: map[string]string{customV2: `{"items":[]}`}, reason: NoData, message: `no value of "vllm:waiting" for these pods`},
 		"no value of an external metric": {request: external, paths: map[string]string{externalQPS: `{"items":[]}`}, reason: NoData, message: `no value of "qps"`},
 		"a value that is none":           {request: external, paths: map[string]string{externalQPS: `{"items":[{"value":"many"}]}`}, reason: MetricSourceUnavailable, message: "cannot be read"},
 		"half of a list":                 {request: external, paths: map[string]string{externalQPS: `{"items":[`}, reason: MetricSourceUnavailable, message: "cannot be read"},

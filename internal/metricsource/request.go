@@ -131,7 +131,7 @@ func (r Request) host() string {
 
 // Answer is the answer to a request. It is shared between all who asked: nobody may change what it holds.
 type Answer struct {
-	// Pods are the values per pod, by the pod's name: Resource and Custom.
+	// Pods are the values per pod, by the pod's name, none where the API knows of no pod: Resource and Custom.
 	Pods map[string]Pod
 	// Value is the value, finite: External and Endpoint.
 	Value float64

@@ -124,7 +124,6 @@ func (s *Sampler) Forget(key types.NamespacedName) {
 	if sc := s.scalers[key]; sc != nil {
 		sc.stop()
 		delete(s.scalers, key)
-		s.alarm.Set(key, time.Time{})
 	}
 }
 
@@ -150,17 +149,17 @@ func (s *Sampler) begin(ctx context.Context, key types.NamespacedName, queue wor
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	sc := s.scalers[key]
+	// It may be forgotten, or woken twice when it was set just as it was woken.
 	if sc == nil || sc.running != nil {
 		return
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	run := &running{cancel: cancel}
-	sc.running = run
+	sc.running = &running{cancel: cancel}
 	spec, round := sc.spec, &Round{Time: s.clock.Now()}
 	go func() {
 		defer cancel()
 		round.Answers = s.read(ctx, spec, round.Time)
-		if s.complete(ctx, key, run, round) {
+		if s.complete(ctx, key, round) {
 			queue.Add(reconcile.Request{NamespacedName: key})
 		}
 	}()
@@ -181,19 +180,20 @@ func (s *Sampler) read(ctx context.Context, spec Spec, now time.Time) []Result {
 	return results
 }
 
-// complete records a round and sets the alarm for the next one. It is false for a round that nobody wants any more.
-func (s *Sampler) complete(ctx context.Context, key types.NamespacedName, run *running, round *Round) bool {
+// complete records a round and sets the alarm for the next one. It is false for a round that nobody wants any more, whose
+// context has ended.
+func (s *Sampler) complete(ctx context.Context, key types.NamespacedName, round *Round) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	sc := s.scalers[key]
-	if ctx.Err() != nil || sc == nil || sc.running != run {
+	if ctx.Err() != nil {
 		return false
 	}
-	sc.running, sc.last = nil, round
+	sc := s.scalers[key]
 	at := s.next(sc.spec, round)
-	if run.again {
+	if sc.running.again {
 		at = s.clock.Now()
 	}
+	sc.running, sc.last = nil, round
 	s.alarm.Set(key, at)
 	return true
 }
