@@ -3,11 +3,14 @@
 package estest
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -156,4 +159,30 @@ func namespaceObject(prefix string) *corev1.Namespace {
 	ns := &corev1.Namespace{}
 	ns.GenerateName = prefix + "-"
 	return ns
+}
+
+// Metric returns the sum of a metric of the manager over all its series.
+func (e *Env) Metric(ctx context.Context, name string) (float64, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, e.MetricsURL, nil)
+	if err != nil {
+		return 0, err
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	sum, lines := 0.0, bufio.NewScanner(resp.Body)
+	for lines.Scan() {
+		series, value, ok := strings.Cut(lines.Text(), " ")
+		if before, _, _ := strings.Cut(series, "{"); !ok || before != name {
+			continue
+		}
+		v, err := strconv.ParseFloat(value, 64)
+		if err != nil {
+			return 0, fmt.Errorf("reading metric %s: %w", name, err)
+		}
+		sum += v
+	}
+	return sum, lines.Err()
 }

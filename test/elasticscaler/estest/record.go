@@ -1,0 +1,99 @@
+package estest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/pd-orchestrator/pd-orchestrator/internal/testkit"
+	"github.com/pd-orchestrator/pd-orchestrator/lab/faulty"
+)
+
+// Record holds every count that a Deployment was asked to have, as the API server's own stream of changes tells it, so that
+// a count that stood for a moment only is seen too.
+type Record struct {
+	w *World
+
+	mu    sync.Mutex
+	seen  []int32
+	ended bool
+}
+
+// Record begins with the count that the world's Deployment is asked to have now.
+func (w *World) Record() *Record {
+	w.T.Helper()
+	stream, err := w.Client.Watch(w.T.Context(), &appsv1.DeploymentList{}, client.InNamespace(w.Namespace),
+		client.MatchingFieldsSelector{Selector: fields.OneTermEqualSelector("metadata.name", w.Name)})
+	w.must(err)
+	r, done := &Record{w: w}, make(chan struct{})
+	w.T.Cleanup(func() {
+		stream.Stop()
+		<-done
+	})
+	go func() {
+		defer close(done)
+		for event := range stream.ResultChan() {
+			r.take(event.Object)
+		}
+		r.take(nil)
+	}()
+	return r
+}
+
+func (r *Record) take(object any) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	d, ok := object.(*appsv1.Deployment)
+	if !ok {
+		r.ended = true
+		return
+	}
+	if n := *d.Spec.Replicas; len(r.seen) == 0 || r.seen[len(r.seen)-1] != n {
+		r.seen = append(r.seen, n)
+	}
+}
+
+// Seen returns the counts so far, each once as long as it stood.
+func (r *Record) Seen() ([]int32, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.ended {
+		return nil, errors.New("the API server ended the watch")
+	}
+	return slices.Clone(r.seen), nil
+}
+
+// Wait waits until these were the counts, one after another, and fails as soon as they cannot be any more.
+func (r *Record) Wait(want ...int32) {
+	r.w.T.Helper()
+	testkit.Eventually(r.w.T, Patience, fmt.Sprintf("the count to go %v", want), func(context.Context) error {
+		got, err := r.Seen()
+		switch {
+		case err != nil || len(got) > len(want) || !slices.Equal(got, want[:len(got)]):
+			r.w.T.Fatalf("the count went %v (%v), want %v", got, err, want)
+		case len(got) < len(want):
+			return fmt.Errorf("it went %v", got)
+		}
+		return nil
+	})
+}
+
+// Evaluated waits until the metrics of the server have been asked for that many times more and what was answered before the
+// last time was decided on.
+func (w *World) Evaluated(server *faulty.Server, times int) {
+	w.T.Helper()
+	before := server.Count("", "")
+	testkit.Eventually(w.T, Patience, fmt.Sprintf("%d more evaluations", times), func(context.Context) error {
+		// The request that comes after an answer tells that there was a decision on it, since it is due an interval later.
+		if got := server.Count("", "") - before; got < times+1 {
+			return fmt.Errorf("there were %d more requests", got)
+		}
+		return nil
+	})
+}
