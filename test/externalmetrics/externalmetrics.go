@@ -26,6 +26,8 @@ type Server struct {
 	mu sync.Mutex
 	// values are quantities by "<namespace>/<metric>".
 	values map[string]string
+	// reads is how often each was asked for.
+	reads map[string]int
 }
 
 // Serve registers an API server for external metrics, which serves until the process ends.
@@ -39,7 +41,7 @@ func Serve(ctx context.Context, l *lab.Lab) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("loading the certificate of the external metrics: %w", err)
 	}
-	m := &Server{values: map[string]string{}}
+	m := &Server{values: map[string]string{}, reads: map[string]int{}}
 	server := httptest.NewUnstartedServer(m)
 	server.TLS = &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12}
 	server.StartTLS()
@@ -66,6 +68,7 @@ func (m *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	m.mu.Lock()
 	value, known := m.values[path]
+	m.reads[path]++
 	m.mu.Unlock()
 	items := []any{}
 	if known {
@@ -75,4 +78,18 @@ func (m *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(map[string]any{
 		"kind": "ExternalMetricValueList", "apiVersion": API.String(), "metadata": map[string]any{}, "items": items,
 	})
+}
+
+// Unset takes a metric of a namespace away.
+func (m *Server) Unset(namespace, metric string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.values, namespace+"/"+metric)
+}
+
+// Reads is how often a metric was asked for, whether it had a value or not.
+func (m *Server) Reads(namespace, metric string) int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.reads[namespace+"/"+metric]
 }
