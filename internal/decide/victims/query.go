@@ -130,11 +130,12 @@ type Sample struct {
 }
 
 // Rank turns an answer into a ranking of the candidates: one finite value for each, and none behind which a sample is
-// older than maxAge. A series without group_id counts for group 0, since nothing labels pods that were there before.
-// Pass nil ages where none could be asked for.
+// older than maxAge. A rate has a value for as long as its window holds samples, also after their series has ended; that
+// such a group has no time says so. A series without group_id counts for group 0, since nothing labels pods that were
+// there before. Pass nil times where none could be asked for.
 func Rank(candidates []Candidate, samples, times []Sample, now time.Time, maxAge time.Duration) Ranking {
 	values, doubled := byGroup(samples)
-	times0, _ := byGroup(times)
+	oldest, _ := byGroup(times)
 	var missing, several, notFinite, stale []string
 	r := Ranking{Values: map[int32]float64{}, Reason: v1alpha1.ReasonMetricUsed}
 	for _, c := range candidates {
@@ -153,10 +154,10 @@ func Rank(candidates []Candidate, samples, times []Sample, now time.Time, maxAge
 		default:
 			r.Values[c.ID] = v
 		}
-		if t, asked := times0[c.ID]; asked {
-			if age := now.Sub(time.UnixMilli(int64(t * 1000))); age > maxAge {
-				stale = append(stale, fmt.Sprintf("%s is %s old", name, age.Round(time.Second)))
-			}
+		if t, known := oldest[c.ID]; !known && times != nil {
+			stale = append(stale, name+" has none of now")
+		} else if age := now.Sub(time.UnixMilli(int64(t * 1000))); known && age > maxAge {
+			stale = append(stale, fmt.Sprintf("that of %s is %s old", name, age.Round(time.Second)))
 		}
 	}
 	switch {
@@ -167,7 +168,7 @@ func Rank(candidates []Candidate, samples, times []Sample, now time.Time, maxAge
 	case len(notFinite) > 0:
 		return unusable(v1alpha1.ReasonNotFinite, "the query returned no finite value: "+abbreviated(notFinite))
 	case len(stale) > 0:
-		return unusable(v1alpha1.ReasonStale, fmt.Sprintf("samples are older than %s: %s", maxAge, abbreviated(stale)))
+		return unusable(v1alpha1.ReasonStale, fmt.Sprintf("samples must not be older than prometheus.maxSampleAgeSeconds (%s): %s", maxAge, abbreviated(stale)))
 	}
 	return r
 }

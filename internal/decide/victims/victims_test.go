@@ -249,6 +249,11 @@ func TestRank(t *testing.T) {
 		"not a number":     {candidates: plain(0), samples: []Sample{{"0", math.NaN()}}, reason: v1alpha1.ReasonNotFinite, message: "NaN"},
 		"infinite":         {candidates: plain(0), samples: []Sample{{"0", math.Inf(1)}}, reason: v1alpha1.ReasonNotFinite, message: "+Inf"},
 		"a sample too old": {candidates: plain(0), samples: []Sample{{"0", 3}}, times: []Sample{{"0", at(6 * time.Minute)}}, reason: v1alpha1.ReasonStale, message: "6m0s old"},
+		"a value without a sample of now, as a rate has for a while after its series has ended": {
+			candidates: plain(0, 1), samples: []Sample{{"0", 3}, {"1", 0}}, times: []Sample{{"0", at(0)}},
+			reason: v1alpha1.ReasonStale, message: "prometheus.maxSampleAgeSeconds (2m0s): group 1 has none of now",
+		},
+		"no age at all": {candidates: plain(0), samples: []Sample{{"0", 3}}, times: []Sample{}, reason: v1alpha1.ReasonStale, message: "group 0"},
 		"a sample just in time": {
 			candidates: plain(0), samples: []Sample{{"0", 3}}, times: []Sample{{"0", at(2 * time.Minute)}},
 			values: map[int32]float64{0: 3}, reason: v1alpha1.ReasonMetricUsed,

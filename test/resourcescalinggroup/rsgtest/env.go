@@ -3,6 +3,7 @@
 package rsgtest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -55,6 +56,9 @@ type Manager struct {
 type ManagerOptions struct {
 	// CrossNamespace is Trusted where it is empty.
 	CrossNamespace string
+	// Prometheus are the settings of the section prometheus beside the address, in one line. Empty means the label of
+	// the ResourceScalingGroup that the lab's scrape configuration sets, and a short time-out.
+	Prometheus string
 	// Args are appended to the manager's arguments.
 	Args []string
 	// Client is the identity that the manager acts as and the server that it talks to. Nil means one that may do
@@ -65,9 +69,14 @@ type ManagerOptions struct {
 // Main starts a lab, hands it to setup, runs the tests and stops the lab. It returns the exit code. with names parts of
 // the lab beyond the standard ones.
 func Main(m *testing.M, env **Env, setup func(context.Context, *Env) error, with ...string) (code int) {
+	return MainWithLab(m, env, lab.Options{With: with}, setup)
+}
+
+// MainWithLab is Main for a lab that is not the standard one.
+func MainWithLab(m *testing.M, env **Env, options lab.Options, setup func(context.Context, *Env) error) (code int) {
 	ctx, cancel := context.WithTimeout(context.Background(), 40*time.Minute)
 	defer cancel()
-	e, err := start(ctx, with)
+	e, err := start(ctx, options)
 	if err == nil {
 		defer func() {
 			// A data race in the manager is a failure, whatever the tests say.
@@ -86,8 +95,9 @@ func Main(m *testing.M, env **Env, setup func(context.Context, *Env) error, with
 	return m.Run()
 }
 
-func start(ctx context.Context, with []string) (*Env, error) {
-	l, err := lab.Start(ctx, lab.Options{Race: raceDetector, With: with})
+func start(ctx context.Context, options lab.Options) (*Env, error) {
+	options.Race = raceDetector
+	l, err := lab.Start(ctx, options)
 	if err != nil {
 		return nil, err
 	}
@@ -139,10 +149,8 @@ func (e *Env) StartManager(ctx context.Context, options ManagerOptions) (*Manage
 	if err != nil {
 		return nil, err
 	}
-	crossNamespace := options.CrossNamespace
-	if crossNamespace == "" {
-		crossNamespace = "Trusted"
-	}
+	crossNamespace := cmp.Or(options.CrossNamespace, "Trusted")
+	prometheus := cmp.Or(options.Prometheus, "timeoutSeconds: 2, labels: {rsg: rsg_name}")
 	part, err := e.Lab.StartManager(ctx, lab.ManagerOptions{
 		Args:   options.Args,
 		Client: options.Client,
@@ -150,17 +158,13 @@ func (e *Env) StartManager(ctx context.Context, options ManagerOptions) (*Manage
 		Env: []string{"GORACE=halt_on_error=0 exitcode=0"},
 		Config: fmt.Sprintf(`apiVersion: config.pd-orchestrator.io/v1alpha1
 kind: ManagerConfiguration
-prometheus:
-  address: %s
-  timeoutSeconds: 2
-  labels:
-    rsg: rsg_name
+prometheus: {address: "%s", %s}
 crossNamespace: %s
 health:
   bindAddress: 127.0.0.1:%d
 metrics:
   bindAddress: 127.0.0.1:%d
-`, e.Prometheus.URL, crossNamespace, health, metrics),
+`, e.Prometheus.URL, prometheus, crossNamespace, health, metrics),
 	})
 	if err != nil {
 		return nil, err

@@ -164,7 +164,13 @@ func (p *Prometheus) WhileStopped(tb testing.TB, do func()) {
 
 // ValuesByGroup asks Prometheus itself for the value of each group of a world.
 func (p *Prometheus) ValuesByGroup(ctx context.Context, w *World) (map[int32]float64, error) {
-	query := fmt.Sprintf(`avg by (group_id) ({__name__=%q, rsg_name=%q, namespace=~"%s|%s"})`, w.Metric, w.Name, w.Namespace, w.Base)
+	return p.ByGroup(ctx, w, "avg by (group_id) (%s)")
+}
+
+// ByGroup asks Prometheus itself for something about each group of a world. The query has %s for the selector of the
+// world's series.
+func (p *Prometheus) ByGroup(ctx context.Context, w *World, query string) (map[int32]float64, error) {
+	query = fmt.Sprintf(query, fmt.Sprintf(`{__name__=%q, rsg_name=%q, namespace=~"%s|%s"}`, w.Metric, w.Name, w.Namespace, w.Base))
 	value, _, _, err := p.api.Query(ctx, query, time.Now())
 	if err != nil {
 		return nil, fmt.Errorf("asking Prometheus: %w", err)
