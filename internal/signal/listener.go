@@ -74,6 +74,8 @@ type listener struct {
 	retry time.Duration
 	// failures is how many attempts in a row failed.
 	failures int
+	// broke says that the last answer was as it should be at first and then broke off.
+	broke bool
 
 	mu    sync.Mutex
 	state State
@@ -81,6 +83,9 @@ type listener struct {
 
 func newListener(key types.NamespacedName, e Endpoint, o Options, p pace, enqueue func(types.NamespacedName)) *listener {
 	o.Log = o.Log.WithValues("elasticScaler", key)
+	if !signals.ValidID(e.LastEventID) {
+		e.LastEventID = ""
+	}
 	l := &listener{
 		key: key, endpoint: e, options: o, pace: p, enqueue: enqueue, done: make(chan struct{}),
 		access:      newAccess(key.Namespace, e, o, p),
@@ -102,6 +107,7 @@ func (l *listener) run(ctx context.Context) {
 
 	backoff := l.backoff()
 	next := rand.N(l.pace.spread + 1) //nolint:gosec // It spreads load and keeps no secret.
+	polled := l.pace.spread == 0
 	for sleep(ctx, l.options.Clock, next) == nil {
 		began := l.options.Clock.Now()
 		var end ending
@@ -122,7 +128,11 @@ func (l *listener) run(ctx context.Context) {
 		case end.steady:
 			next = wait.Jitter(max(l.pace.least, l.retry), jitter)
 		default:
-			next = max(l.endpoint.Interval-l.options.Clock.Since(began), 0)
+			interval := max(l.endpoint.Interval, l.pace.least)
+			if next = max(interval-l.options.Clock.Since(began), 0); !polled {
+				// Many that began together do not poll together for ever.
+				polled, next = true, rand.N(next+1) //nolint:gosec // As above.
+			}
 		}
 		l.failures = 0
 		backoff = l.backoff()
@@ -193,10 +203,20 @@ func (l *listener) attempt(ctx context.Context) (ending, error) {
 	if err != nil {
 		return ending{}, err
 	}
-	l.connected()
+	if l.broke {
+		// The endpoint would be found to answer and to fail in turns.
+		proof := time.AfterFunc(l.pace.stable, l.connected)
+		defer proof.Stop()
+	} else {
+		l.connected()
+	}
 	opened := l.options.Clock.Now()
 	news, err := l.listen(ctx, in, transport)
-	return ending{steady: news && transport != Poll || l.options.Clock.Since(opened) >= l.pace.stable}, err
+	steady := news && transport != Poll || l.options.Clock.Since(opened) >= l.pace.stable
+	if l.broke = err != nil && !steady; !l.broke {
+		l.connected()
+	}
+	return ending{steady: steady}, err
 }
 
 // open finds out from its type what an answer is.
@@ -235,12 +255,17 @@ func (l *listener) listen(ctx context.Context, in frames, transport Transport) (
 			if replay && *resume != "" {
 				if l.heard.has(*resume) {
 					replay = *resume != l.heard.last()
-					l.options.Observe(signals.Repeated, transport)
+					if m != nil || err != nil {
+						l.options.Observe(signals.Repeated, transport)
+					}
 					continue
 				}
 				replay = false
 			}
-			news = news || *resume != ""
+			if *resume != "" {
+				news = true
+				l.connected()
+			}
 			l.resumeAfter = *resume
 			l.heard.add(*resume)
 		}
