@@ -81,6 +81,7 @@ type Reconciler struct {
 	// Concurrency is how many objects are worked on at a time.
 	Concurrency int
 
+	cache   cache.Cache
 	watches *kube.Watches
 	sources *sources
 	memory  memory

@@ -54,6 +54,8 @@ const (
 	indexScaler = "elasticscaler.scaler"
 	// indexGroup finds pods by the ResourceScalingGroup in their labels.
 	indexGroup = "elasticscaler.group"
+	// indexKeeper finds ResourceScalingGroups by the workloads whose counts they keep.
+	indexKeeper = "elasticscaler.keeper"
 )
 
 const (
@@ -118,6 +120,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) err
 	if err != nil {
 		return fmt.Errorf("setting up controller %s: %w", Component, err)
 	}
+	r.cache = mgr.GetCache()
 	r.watches = kube.NewWatches(mgr.GetCache(), c, r.APIReader, r.Clock)
 	if r.sources, err = newSources(mgr, c, r); err != nil {
 		return fmt.Errorf("setting up controller %s: %w", Component, err)

@@ -23,6 +23,7 @@ import (
 	autoscalingv1alpha1 "github.com/pd-orchestrator/pd-orchestrator/api/autoscaling/v1alpha1"
 	"github.com/pd-orchestrator/pd-orchestrator/api/elasticscaler/v1alpha1"
 	"github.com/pd-orchestrator/pd-orchestrator/internal/config"
+	"github.com/pd-orchestrator/pd-orchestrator/internal/decide/groupspec"
 	"github.com/pd-orchestrator/pd-orchestrator/internal/decide/scalerspec"
 	"github.com/pd-orchestrator/pd-orchestrator/internal/decide/usage"
 	"github.com/pd-orchestrator/pd-orchestrator/internal/kube"
@@ -49,7 +50,7 @@ func (t *target) reference() scaling.Target {
 func (t *target) String() string { return t.kind.Kind + " " + t.key.String() }
 
 func (t *target) isGroup() bool {
-	return t.kind.Group == autoscalingv1alpha1.GroupVersion.Group && t.kind.Kind == "ResourceScalingGroup"
+	return t.kind.GroupVersionKind == groupKind
 }
 
 // scaleHandler is the handler of all kinds with a scale subresource.
@@ -218,7 +219,7 @@ type knownCount struct {
 // newTarget returns the object that a target is watched as: of most kinds the metadata are enough, while the strategy of a
 // ResourceScalingGroup decides whether it can be scaled.
 func newTarget(gvk schema.GroupVersionKind) client.Object {
-	if gvk.Group == autoscalingv1alpha1.GroupVersion.Group && gvk.Kind == "ResourceScalingGroup" {
+	if gvk == groupKind {
 		return &autoscalingv1alpha1.ResourceScalingGroup{}
 	}
 	m := &metav1.PartialObjectMetadata{}
@@ -227,6 +228,9 @@ func newTarget(gvk schema.GroupVersionKind) client.Object {
 }
 
 func (r *Reconciler) ensureTarget(ctx context.Context, gvk schema.GroupVersionKind) (bool, error) {
+	if gvk == groupKind {
+		return r.ensureGroups(ctx)
+	}
 	return r.watches.Ensure(ctx, kube.Watch{
 		Object: newTarget(gvk),
 		Kind:   gvk,
@@ -234,6 +238,36 @@ func (r *Reconciler) ensureTarget(ctx context.Context, gvk schema.GroupVersionKi
 			return r.requestsForTarget(ctx, kube.TargetKey(gvk.GroupVersion().String(), gvk.Kind, obj.GetNamespace(), obj.GetName()))
 		}),
 	})
+}
+
+var groupKind = autoscalingv1alpha1.GroupVersion.WithKind("ResourceScalingGroup")
+
+// ensureGroups sees to it that ResourceScalingGroups are watched: as targets, and as keepers of the counts of others.
+func (r *Reconciler) ensureGroups(ctx context.Context) (bool, error) {
+	return r.watches.Ensure(ctx, kube.Watch{
+		Object: &autoscalingv1alpha1.ResourceScalingGroup{},
+		Kind:   groupKind,
+		Index: func(ctx context.Context) error {
+			return r.cache.IndexField(ctx, &autoscalingv1alpha1.ResourceScalingGroup{}, indexKeeper, keptByGroup)
+		},
+		Handler: handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, obj client.Object) []reconcile.Request {
+			keys := append(keptByGroup(obj), kube.TargetKey(groupKind.GroupVersion().String(), groupKind.Kind, obj.GetNamespace(), obj.GetName()))
+			var requests []reconcile.Request
+			for _, key := range keys {
+				requests = append(requests, r.requestsForTarget(ctx, key)...)
+			}
+			return requests
+		}),
+	})
+}
+
+// keptByGroup are the TargetKeys of the workloads whose counts a ResourceScalingGroup keeps.
+func keptByGroup(obj client.Object) []string {
+	var keys []string
+	for _, w := range groupspec.OwnCounts(obj.(*autoscalingv1alpha1.ResourceScalingGroup)) {
+		keys = append(keys, kube.TargetKey(w.Group+"/v", w.Kind, w.Namespace, w.Name))
+	}
+	return keys
 }
 
 // podsOf returns the pods of a target as the decision sees them, with the namespaces that they are in. Ownership counts
