@@ -16,6 +16,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
@@ -69,7 +70,7 @@ func Main(m *testing.M, env **Env, options lab.Options, setup func(context.Conte
 func Scheme() *runtime.Scheme {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
-		clientgoscheme.AddToScheme, autoscalingv1alpha1.AddToScheme, v1alpha1.AddToScheme, tidalv1alpha1.AddToScheme,
+		clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme, autoscalingv1alpha1.AddToScheme, v1alpha1.AddToScheme, tidalv1alpha1.AddToScheme,
 	} {
 		utilruntime.Must(add(scheme))
 	}

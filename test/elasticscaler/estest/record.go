@@ -8,9 +8,12 @@ import (
 	"sync"
 
 	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/pd-orchestrator/pd-orchestrator/api/elasticscaler/v1alpha1"
 	"github.com/pd-orchestrator/pd-orchestrator/internal/testkit"
 	"github.com/pd-orchestrator/pd-orchestrator/lab/faulty"
 )
@@ -96,4 +99,38 @@ func (w *World) Evaluated(server *faulty.Server, times int) {
 		}
 		return nil
 	})
+}
+
+// Settled waits until the scaler is ready and its target has the replicas that it is asked to have.
+func (w *World) Settled() {
+	w.T.Helper()
+	w.Condition(v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonReconciled)
+	testkit.Eventually(w.T, Patience, "the target to have its replicas", func(ctx context.Context) error {
+		d := &appsv1.Deployment{}
+		if err := w.Client.Get(ctx, types.NamespacedName{Namespace: w.Namespace, Name: w.Name}, d); err != nil {
+			return err
+		}
+		if d.Status.ObservedGeneration != d.Generation || d.Status.Replicas != *d.Spec.Replicas || d.Status.AvailableReplicas != *d.Spec.Replicas {
+			return fmt.Errorf("%d of %d are available", d.Status.AvailableReplicas, *d.Spec.Replicas)
+		}
+		return nil
+	})
+	w.Condition(v1alpha1.ConditionProgressing, metav1.ConditionFalse, v1alpha1.ReasonReconciled)
+}
+
+// Versions tells what was written: the resource versions of the scaler and its target, and the number of events about the
+// scaler.
+type Versions struct {
+	Scaler, Target string
+	Events         int
+}
+
+// Versions reads them.
+func (w *World) Versions() Versions {
+	w.T.Helper()
+	d := &appsv1.Deployment{}
+	w.must(w.Client.Get(w.T.Context(), types.NamespacedName{Namespace: w.Namespace, Name: w.Name}, d))
+	events, err := w.Events(w.T.Context())
+	w.must(err)
+	return Versions{w.Live().ResourceVersion, d.ResourceVersion, len(events)}
 }
