@@ -59,6 +59,9 @@ type Configuration struct {
 	Prometheus Prometheus `json:"prometheus,omitzero"`
 	// Namespace is that of this product's components. Empty means the namespace that the manager runs in as a pod.
 	Namespace string `json:"namespace,omitempty"`
+	// WatchNamespaces limits what is read and acted on to these namespaces, in which the components then need Roles in
+	// place of ClusterRoles. Empty means all namespaces.
+	WatchNamespaces []string `json:"watchNamespaces,omitempty"`
 	// Webhook admits our objects.
 	Webhook Webhook `json:"webhook,omitzero"`
 	// CrossNamespace is Denied, Admitted or Trusted. The default is Admitted with the webhook and Denied without it.
@@ -337,6 +340,11 @@ func (c Configuration) validate() field.ErrorList {
 		all = append(all, field.Invalid(field.NewPath("namespace"), c.Namespace, strings.Join(msgs, "; ")))
 	}
 
+	for i, name := range c.WatchNamespaces {
+		if msgs := validation.IsDNS1123Label(name); len(msgs) > 0 {
+			all = append(all, field.Invalid(field.NewPath("watchNamespaces").Index(i), name, strings.Join(msgs, "; ")))
+		}
+	}
 	all = append(all, c.ElasticScaler.validate(field.NewPath("elasticScaler"))...)
 
 	client := field.NewPath("client")

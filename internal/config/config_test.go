@@ -44,6 +44,11 @@ func TestParse(t *testing.T) {
 			text: head + "namespace: Not_one\nwebhook: {bindAddress: nine, certificates: None, certDir: '', secretName: A_B, serviceName: a/b, validitySeconds: 59}\n",
 			errs: []string{"namespace: Invalid", "webhook.bindAddress", "webhook.certificates", "webhook.certDir", "webhook.secretName", "webhook.serviceName", "webhook.validitySeconds"},
 		},
+		"some namespaces only": {
+			text: head + "watchNamespaces: [inference, scaling-system]\n",
+			want: func(c *Configuration) { c.WatchNamespaces = []string{"inference", "scaling-system"} },
+		},
+		"a namespace that is none": {text: head + "watchNamespaces: [a, '*']\n", errs: []string{"watchNamespaces[1]"}},
 		"the component of ElasticScalers": {
 			text: head + "elasticScaler: {intervalSeconds: 5, stateSources: [{apiVersion: example.com/v1, kind: Schedule}], endpoints: {allow: [127.0.0.0/8]}, signals: {bindAddress: '0'}}\n",
 			want: func(c *Configuration) {

@@ -133,7 +133,7 @@ func Run(ctx context.Context, restConfig *rest.Config, c config.Configuration, n
 	mgr, err := ctrl.NewManager(restConfig, ctrl.Options{
 		Scheme: scheme,
 		Logger: log,
-		Cache:  cache.Options{ByObject: byObject, DefaultTransform: kube.StripManagedFields},
+		Cache:  cache.Options{ByObject: byObject, DefaultTransform: kube.StripManagedFields, DefaultNamespaces: watched(c)},
 		Client: client.Options{
 			Cache:      &client.CacheOptions{Unstructured: true},
 			FieldOwner: string(kube.FieldOwner(strings.Join(names, "+"))),
@@ -203,6 +203,18 @@ func Run(ctx context.Context, restConfig *rest.Config, c config.Configuration, n
 		return fmt.Errorf("running the manager: %w", err)
 	}
 	return nil
+}
+
+// watched are the namespaces that are read, nil for all.
+func watched(c config.Configuration) map[string]cache.Config {
+	if len(c.WatchNamespaces) == 0 {
+		return nil
+	}
+	namespaces := map[string]cache.Config{}
+	for _, name := range c.WatchNamespaces {
+		namespaces[name] = cache.Config{}
+	}
+	return namespaces
 }
 
 // leaseName gives each component that runs alone a Lease of its own, so that components in separate processes do not
