@@ -253,16 +253,14 @@ func outcome(s v1alpha1.ElasticScalerStatus) v1alpha1.ElasticScalerStatus {
 		out.Conditions[i].Message, out.Conditions[i].LastTransitionTime = "", metav1.Time{}
 	}
 	if d := out.LastDecision; d != nil {
-		d.Time, d.Message = nil, ""
+		// The step that limits the count gives the reason. Others come and go with the values.
+		d.Time, d.Message, d.Steps = nil, "", nil
 		for i := range d.Inputs {
 			in := &d.Inputs[i]
 			in.Time, in.Message, in.ProposedReplicas = nil, "", nil
 			if in.Type != "State" && in.Type != "Signal" {
 				in.Value = ""
 			}
-		}
-		for i := range d.Steps {
-			d.Steps[i].From, d.Steps[i].To, d.Steps[i].Message = nil, nil, ""
 		}
 	}
 	return out

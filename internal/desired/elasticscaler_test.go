@@ -69,6 +69,12 @@ func TestADecisionThatChangesNothingWritesNothing(t *testing.T) {
 	if write(observed(41, "", start.Add(time.Minute)), start.Add(time.Minute)) {
 		t.Errorf("another value was written: %+v", scaler.Status.LastDecision)
 	}
+	// Whether a value within the tolerance had to be rounded changes nothing either.
+	rounded := observed(42, "", start.Add(time.Minute))
+	rounded.Decision.Steps = []v1alpha1.DecisionStep{stepOf(scaling.Step{Name: "Tolerance", From: 5, To: 4, Reason: v1alpha1.ReasonWithinTolerance})}
+	if write(rounded, start.Add(time.Minute)) {
+		t.Errorf("a step that led to the same was written: %+v", scaler.Status.LastDecision)
+	}
 	if got := scaler.Status.LastDecision.Inputs[0].Value; got != "40" {
 		t.Errorf("value %s, want that of the decision that was written", got)
 	}
