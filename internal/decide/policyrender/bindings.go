@@ -8,6 +8,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/yaml"
+
+	"github.com/pd-orchestrator/pd-orchestrator/api/ome/v1beta1"
 )
 
 // Binding is how a metric provider is reached on this cluster.
@@ -77,4 +79,24 @@ func (b Bindings) find(provider string) (Binding, error) {
 		return Binding{}, fmt.Errorf("the binding of metric provider %q on this cluster %w", provider, bound.Err)
 	}
 	return bound.Binding, nil
+}
+
+// Unknown says which metric provider that a policy asks has no binding to use, "" where each has one.
+func (b Bindings) Unknown(spec v1beta1.AutoscalerPolicySpec) string {
+	if spec.Keda == nil {
+		return ""
+	}
+	for _, t := range spec.Keda.Triggers {
+		if t.ProviderRef == nil || !AsksEndpoint(t.Type) {
+			continue
+		}
+		name := t.ProviderRef.Name
+		switch bound, ok := b[name]; {
+		case !ok:
+			return fmt.Sprintf("metric provider %q is not bound in the operator configuration", name)
+		case bound.Err != nil:
+			return fmt.Sprintf("the binding of metric provider %q in the operator configuration %v", name, bound.Err)
+		}
+	}
+	return ""
 }

@@ -74,19 +74,6 @@ func Authentications(a v1beta1.ComponentAutoscaler, bindings Bindings) []Authent
 	return all
 }
 
-// Providers returns the names of the metric providers that a policy names, sorted.
-func Providers(spec v1beta1.AutoscalerPolicySpec) []string {
-	names := map[string]bool{}
-	if spec.Keda != nil {
-		for _, t := range spec.Keda.Triggers {
-			if t.ProviderRef != nil {
-				names[t.ProviderRef.Name] = true
-			}
-		}
-	}
-	return slices.Sorted(maps.Keys(names))
-}
-
 // AsksEndpoint reports whether triggers of a type ask an address, which their provider has.
 func AsksEndpoint(triggerType string) bool { return strings.EqualFold(triggerType, "prometheus") }
 

@@ -1,13 +1,12 @@
 package policyspec
 
 import (
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/api/validate/content"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-
-	autoscalingv2 "k8s.io/api/autoscaling/v2"
 
 	"github.com/pd-orchestrator/pd-orchestrator/api/ome/v1beta1"
 )
