@@ -5,7 +5,7 @@ CONTROLLER_GEN := go tool -modfile=tools/go.mod controller-gen
 GOLANGCI_LINT  := bin/golangci-lint
 
 # Written by `make generate`, and by nothing else.
-GENERATED := ':(glob)api/**/zz_generated.deepcopy.go' client/applyconfiguration config/crd/bases config/rbac
+GENERATED := ':(glob)api/**/zz_generated.deepcopy.go' client/applyconfiguration config/crd/bases config/rbac charts/pd-orchestrator/files/crds charts/pd-orchestrator/files/rbac charts/pd-orchestrator/files/webhook
 
 # Each component has a Role of its own, made from the RBAC markers below internal/controller/<component>.
 COMPONENTS := resourcescalinggroup elasticscaler tidal autoscalerpolicy
@@ -28,6 +28,15 @@ generate: ## Generate deepcopy functions, CRDs, apply configurations and Roles
 			rm -rf config/rbac/$$component && \
 			$(CONTROLLER_GEN) rbac:roleName=pd-orchestrator-$$component paths=./internal/controller/$$component/... output:rbac:dir=config/rbac/$$component || exit 1; \
 		fi; \
+	done
+
+	@echo "generate: what the chart takes from config"
+	@rm -rf charts/pd-orchestrator/files/crds charts/pd-orchestrator/files/rbac charts/pd-orchestrator/files/webhook
+	@mkdir -p charts/pd-orchestrator/files/rbac
+	@cp -R config/crd/bases charts/pd-orchestrator/files/crds
+	@cp -R config/webhook charts/pd-orchestrator/files/webhook
+	@for role in config/rbac/*/role.yaml; do \
+		cp $$role charts/pd-orchestrator/files/rbac/$$(basename $$(dirname $$role)).yaml || exit 1; \
 	done
 
 $(GOLANGCI_LINT): tools/lint/go.mod tools/lint/go.sum

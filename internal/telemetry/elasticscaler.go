@@ -12,6 +12,7 @@ import (
 // ElasticScaler are the metrics of ElasticScalers. The zero value is not usable; call NewElasticScaler.
 type ElasticScaler struct {
 	desired, current *prometheus.GaugeVec
+	least, most      *prometheus.GaugeVec
 	value, target    *prometheus.GaugeVec
 	proposed         *prometheus.GaugeVec
 	decisions        *prometheus.CounterVec
@@ -32,6 +33,8 @@ func NewElasticScaler(reg prometheus.Registerer) (*ElasticScaler, error) {
 	e := &ElasticScaler{
 		desired:  gauge("pdo_elasticscaler_desired_replicas", "Replicas that the last decision of an ElasticScaler asked for.", object),
 		current:  gauge("pdo_elasticscaler_current_replicas", "Replicas that the target of an ElasticScaler was asked to have at the last decision.", object),
+		least:    gauge("pdo_elasticscaler_min_replicas", "Lower bound in force of an ElasticScaler. Absent where there is none.", object),
+		most:     gauge("pdo_elasticscaler_max_replicas", "Upper bound in force of an ElasticScaler. Absent where there is none.", object),
 		value:    gauge("pdo_elasticscaler_metric_value", "Last value of a metric of an ElasticScaler, in the unit of its target. Absent while there is none.", metric),
 		target:   gauge("pdo_elasticscaler_metric_target", "Value that a metric of an ElasticScaler is to hold.", metric),
 		proposed: gauge("pdo_elasticscaler_proposed_replicas", "Replicas that a metric of an ElasticScaler proposes. Absent while it proposes none.", metric),
@@ -64,7 +67,7 @@ func NewElasticScaler(reg prometheus.Registerer) (*ElasticScaler, error) {
 			Help: "Signals by what became of them and the way that they came.",
 		}, []string{"result", "transport"}),
 	}
-	for _, c := range []prometheus.Collector{e.desired, e.current, e.value, e.target, e.proposed, e.decisions, e.writes, e.lateness, e.reads, e.readErrors, e.signals} {
+	for _, c := range []prometheus.Collector{e.desired, e.current, e.least, e.most, e.value, e.target, e.proposed, e.decisions, e.writes, e.lateness, e.reads, e.readErrors, e.signals} {
 		if err := reg.Register(c); err != nil {
 			return nil, err
 		}
@@ -83,6 +86,8 @@ func (e *ElasticScaler) SetReplicas(namespace, name string, s v1alpha1.ElasticSc
 	}
 	set(e.desired, s.DesiredReplicas)
 	set(e.current, s.CurrentReplicas)
+	set(e.least, s.MinReplicas)
+	set(e.most, s.MaxReplicas)
 }
 
 // Decided records a decision on metrics and how late it came. The inputs of the decision before it, if any, tell which
@@ -143,8 +148,9 @@ func (e *ElasticScaler) Signal(result, transport string) {
 
 // Forget drops the series of an ElasticScaler that is gone.
 func (e *ElasticScaler) Forget(namespace, name string) {
-	e.desired.DeleteLabelValues(namespace, name)
-	e.current.DeleteLabelValues(namespace, name)
+	for _, g := range []*prometheus.GaugeVec{e.desired, e.current, e.least, e.most} {
+		g.DeleteLabelValues(namespace, name)
+	}
 	of := prometheus.Labels{"namespace": namespace, "name": name}
 	for _, g := range []*prometheus.GaugeVec{e.value, e.target, e.proposed} {
 		g.DeletePartialMatch(of)

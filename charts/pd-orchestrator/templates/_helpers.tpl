@@ -1,0 +1,159 @@
+{{/* What is known of the components: how their objects are named, and whether they are enabled. */}}
+{{- define "pdo.components" -}}
+elasticscaler:
+  enabled: {{ index .Values "elastic-scaler" "enabled" }}
+  title: elastic-scaler
+  webhook: elasticscaler.elasticscaler.io
+  crds: [elasticscaler.io_elasticscalers]
+resourcescalinggroup:
+  enabled: {{ .Values.resourcescalinggroup.enabled }}
+  title: resourcescalinggroup
+  webhook: resourcescalinggroup.autoscaling.openfuyao.com
+  crds: [autoscaling.openfuyao.com_resourcescalinggroups]
+tidal:
+  enabled: {{ .Values.tidal.enabled }}
+  title: tidal
+  webhook: tidal.tidal.io
+  crds: [tidal.io_tidals]
+autoscalerpolicy:
+  enabled: {{ .Values.ome.autoscalerPolicy.enabled }}
+  title: autoscalerpolicy
+  webhook: autoscalerpolicy.ome.io
+  crds: [ome.io_autoscalerpolicies, ome.io_inferenceservices, ome.io_servingruntimes, ome.io_clusterservingruntimes, ome.io_basemodels, ome.io_clusterbasemodels]
+{{- end }}
+
+{{- define "pdo.labels" -}}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
+app.kubernetes.io/name: pd-orchestrator
+app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+{{- end }}
+
+{{/* The labels of one component's objects; takes a dict of root and component. */}}
+{{- define "pdo.componentLabels" -}}
+{{ include "pdo.labels" .root }}
+{{ include "pdo.selector" . }}
+{{- end }}
+
+{{- define "pdo.selector" -}}
+app.kubernetes.io/name: pd-orchestrator
+app.kubernetes.io/component: {{ .component }}
+{{- end }}
+
+{{- define "pdo.image" -}}
+{{- $i := .Values.image -}}
+{{- if $i.digest -}}
+{{ $i.repository }}@{{ $i.digest }}
+{{- else -}}
+{{ $i.repository }}:{{ $i.tag | default .Chart.AppVersion }}
+{{- end -}}
+{{- end }}
+
+{{- define "pdo.prometheusAddress" -}}
+{{ .Values.resourcescalinggroup.prometheus.url | default .Values.prometheus.address }}
+{{- end }}
+
+{{/* The documents of a file below files/, as a list under "items". */}}
+{{- define "pdo.documents" -}}
+items:
+{{- range (splitList "\n---\n" (printf "\n%s" (.root.Files.Get .file))) }}
+{{- if (fromYaml .) }}
+- {{ toJson (fromYaml .) }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{/* A Role or ClusterRole and its binding. */}}
+{{- define "pdo.grant" }}
+{{- if .rules }}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: {{ .kind }}
+metadata:
+  name: {{ .name }}
+  {{- with .namespace }}
+  namespace: {{ . }}
+  {{- end }}
+  labels:
+    {{- .labels | nindent 4 }}
+rules:
+{{ toYaml .rules }}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: {{ .kind }}Binding
+metadata:
+  name: {{ .name }}
+  {{- with .namespace }}
+  namespace: {{ . }}
+  {{- end }}
+  labels:
+    {{- .labels | nindent 4 }}
+roleRef:
+  apiGroup: rbac.authorization.k8s.io
+  kind: {{ .kind }}
+  name: {{ .name }}
+subjects:
+{{ toYaml .account }}
+{{- end }}
+{{- end }}
+
+{{/* "yes" for a rule about what lies in no namespace. */}}
+{{- define "pdo.isClusterRule" -}}
+{{- $groups := list "admissionregistration.k8s.io" "apiextensions.k8s.io" "apiregistration.k8s.io" "authentication.k8s.io" "authorization.k8s.io" -}}
+{{- $resources := list "clusterservingruntimes" "clusterservingruntimes/status" "clusterbasemodels" "clusterbasemodels/status" -}}
+{{- range .apiGroups }}{{ if has . $groups }}yes{{ end }}{{ end -}}
+{{- range .resources }}{{ if has . $resources }}yes{{ end }}{{ end -}}
+{{- end }}
+
+{{/* The manager's configuration file; takes a dict of root and component. */}}
+{{- define "pdo.config" -}}
+{{- $v := .root.Values -}}
+apiVersion: config.pd-orchestrator.io/v1alpha1
+kind: ManagerConfiguration
+namespace: {{ $v.namespace }}
+{{- with $v.watchNamespaces }}
+watchNamespaces: {{ toJson . }}
+{{- end }}
+{{- with $v.crossNamespace }}
+crossNamespace: {{ . }}
+{{- end }}
+leaderElection:
+  enabled: {{ $v.leaderElection }}
+  namespace: {{ $v.namespace }}
+health:
+  bindAddress: {{ printf ":%v" $v.ports.health | quote }}
+metrics:
+  bindAddress: {{ printf ":%v" $v.ports.metrics | quote }}
+log: {{ toJson $v.log }}
+client: {{ toJson $v.client }}
+concurrentReconciles: {{ $v.concurrentReconciles }}
+prometheus:
+  address: {{ include "pdo.prometheusAddress" .root | quote }}
+  timeoutSeconds: {{ $v.prometheus.timeoutSeconds }}
+  maxSampleAgeSeconds: {{ $v.prometheus.maxSampleAgeSeconds }}
+  {{- if $v.prometheus.tokenSecretRef }}
+  bearerTokenFile: /etc/pd-orchestrator/prometheus-token/{{ required "prometheus.tokenSecretRef.key must name a key of the Secret" $v.prometheus.tokenSecretRef.key }}
+  {{- end }}
+  {{- if $v.prometheus.caConfigMapRef }}
+  caFile: /etc/pd-orchestrator/prometheus-ca/{{ required "prometheus.caConfigMapRef.key must name a key of the ConfigMap" $v.prometheus.caConfigMapRef.key }}
+  {{- end }}
+  labels: {{ toJson $v.prometheus.labels }}
+webhook:
+  enabled: {{ $v.webhook.enabled }}
+  bindAddress: {{ printf ":%v" $v.ports.webhook | quote }}
+  certificates: {{ ternary "CertManager" "Managed" (eq $v.webhook.certificates "cert-manager") }}
+{{- if eq .component "elasticscaler" }}
+{{- $e := index $v "elastic-scaler" }}
+elasticScaler:
+  intervalSeconds: {{ $e.intervalSeconds }}
+  stateSources:
+  {{- range $e.stateSources }}
+  - {apiVersion: {{ .apiVersion | quote }}, kind: {{ .kind | quote }}}
+  {{- else }} []
+  {{- end }}
+  endpoints: {{ toJson $e.endpoints }}
+  signals:
+    bindAddress: {{ ternary (printf ":%v" $v.ports.signals) "0" $e.signals.enabled | quote }}
+{{- end }}
+{{- end }}
