@@ -37,6 +37,7 @@ func TestUnknownTarget(t *testing.T) {
 	w.Create(testkit.MakeService(w.Base, "llm-prefill", "llm-prefill"), testkit.MakeDeployment(w.Base, "llm-prefill").Obj())
 	w.Create(w.RSG().Replicas(2).Obj())
 	refused(w, v1alpha1.ReasonTargetNotFound, "target resource not found", "Deployment "+w.Base+"/llm-decode", `target "decode"`)
+	w.Logged("target resource not found", w.Base+"/llm-decode")
 	if diff := cmp.Diff(map[string]int32{"base/llm-prefill": 1}, w.Workloads()); diff != "" {
 		t.Errorf("half a group was made (-want +got):\n%s", diff)
 	}
@@ -131,6 +132,7 @@ func TestCloneNameTaken(t *testing.T) {
 			w.Create(foreign)
 			w.Create(w.RSG().Replicas(3).Obj())
 			refused(w, v1alpha1.ReasonNameConflict, foreign.GetNamespace()+"/"+foreign.GetName(), "already exists", "rename or delete it")
+			w.Logged("already exists", foreign.GetName())
 			w.Until("groups 0 and 2", func(rsg *v1alpha1.ResourceScalingGroup) error {
 				if rsg.Status.CurrentReplicas == nil || *rsg.Status.CurrentReplicas != 2 {
 					return errors.New("there are not two whole groups")
@@ -481,7 +483,8 @@ func TestTerminatingGroupKeepsItsID(t *testing.T) {
 		}
 		return nil
 	})
-	w.Condition(v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonProgressing, "requeue for convergence")
+	w.Condition(v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonProgressing, "requeue for convergence", "group 1 is being removed")
+	w.Logged("requeue for convergence", "group 1 is being removed")
 	release()
 	w.Settled(4)
 	w.HasGroups(groups{0: {1, 1}, 2: {1, 1}, 3: {1, 1}, 4: {1, 1}})

@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -63,9 +62,9 @@ func TestQuotaForWorkloads(t *testing.T) {
 	limit(w, "count/deployments.apps", "3")
 	w.Create(w.RSG().Replicas(3).Obj())
 	refused(w, v1alpha1.ReasonWriteFailed, "lacks Deployment "+w.Namespace+"/prefill-decode-llm-", "quota", "exceeded quota: few")
-	w.Until("two whole groups", func(rsg *v1alpha1.ResourceScalingGroup) error {
-		if n := rsg.Status.CurrentReplicas; n == nil || *n != 2 {
-			return errors.New("there are not two")
+	w.Until("two whole groups of three", func(rsg *v1alpha1.ResourceScalingGroup) error {
+		if current, wanted := rsg.Status.CurrentReplicas, rsg.Status.LastDesiredReplicas; current == nil || *current != 2 || *wanted != 3 {
+			return errors.New("there are not")
 		}
 		return nil
 	})
@@ -177,25 +176,4 @@ func deleteAtEnd(w *rsgtest.World, objects ...client.Object) {
 			w.T.Error(err)
 		}
 	}
-}
-
-// A group that is being removed and does not go, since somebody holds it, is named; the others go on.
-func TestGroupThatDoesNotGo(t *testing.T) {
-	t.Parallel()
-	w := env.World(t, "llm")
-	w.CreateBase(1, 1)
-	w.Create(w.RSG().Replicas(3).Obj())
-	w.Settled(3)
-	const held = "prefill-decode-llm-decode-2"
-	hold := func(finalizers ...string) {
-		rsgtest.Update(w, &appsv1.Deployment{}, w.Namespace, held, func(d *appsv1.Deployment) { d.Finalizers = finalizers })
-	}
-	hold("example.org/held")
-	w.ScaleTo(2)
-	w.Condition(v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonProgressing, "2 of 2 groups exist", "group 2 is being removed")
-	w.ScaleTo(3)
-	waitReadyGroups(w, 0, 1, 3)
-	hold()
-	w.Settled(3)
-	w.HasGroups(groups{0: {1, 1}, 1: {1, 1}, 3: {1, 1}})
 }

@@ -172,6 +172,7 @@ func (tc scaleDownCase) check(w *rsgtest.World) {
 	}
 	w.Condition(v1alpha1.ConditionScaleDownMetric, metav1.ConditionFalse, tc.wantReason)
 	w.Event("Warning", v1alpha1.EventScaleDown, append(tc.wantNote, fmt.Sprintf("removing group %d by %s", victim, tc.wantLevel))...)
+	w.Logged("fallback to ")
 }
 
 // What a Prometheus, or what stands in its place, can answer wrongly. Each falls back as a whole, in bounded time, and
@@ -225,6 +226,10 @@ func TestPrometheusMisbehaves(t *testing.T) {
 		},
 		"a group missing": {
 			answer: vector(strings.Join([]string{series(0, "1"), series(2, "3")}, ",")), wantReason: v1alpha1.ReasonGroupMissing, wantText: "group 1",
+		},
+		"series without group_id": {
+			answer:     vector(fmt.Sprintf(`{"metric":{"pod":"a"},"value":[%d,"1"]}`, time.Now().Unix())),
+			wantReason: v1alpha1.ReasonGroupMissing, wantText: "no series with group_id for group 1, group 2",
 		},
 		"no series at all": {
 			answer: vector(""), wantReason: v1alpha1.ReasonGroupMissing, wantText: "group 0, group 1, group 2",

@@ -67,6 +67,32 @@ func TestSelectorMatchesOnePodPerGroup(t *testing.T) {
 	waitMarked(w, 0, 1)
 }
 
+// An autoscaler can be there before the first pod: the scale subresource has its selector from the first status on, also
+// while a target is missing.
+func TestSelectorIsThereFromTheFirstStatus(t *testing.T) {
+	t.Parallel()
+	w := env.World(t, "llm").OneNamespace()
+	stream, err := w.Client.Watch(t.Context(), &v1alpha1.ResourceScalingGroupList{}, client.InNamespace(w.Namespace))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stream.Stop()
+	w.Create(w.RSG().Obj())
+	for e := range stream.ResultChan() {
+		rsg, ok := e.Object.(*v1alpha1.ResourceScalingGroup)
+		if !ok {
+			t.Fatalf("the watch ended: %v", e.Object)
+		}
+		if rsg.Status.ObservedGeneration == 0 {
+			continue // As it was created.
+		}
+		if want := v1alpha1.LabelScaleUnit + "=llm"; rsg.Status.Selector != want || rsg.Status.CurrentReplicas == nil {
+			t.Errorf("the first status has selector %q, want %q, and currentReplicas %v", rsg.Status.Selector, want, rsg.Status.CurrentReplicas)
+		}
+		return
+	}
+}
+
 // A rollout of the user's own workload replaces the marked pod; there is one again as soon as it settles.
 func TestSelectorFollowsRollout(t *testing.T) {
 	t.Parallel()

@@ -198,6 +198,9 @@ func (r *Reconciler) finish(ctx context.Context, p *pass, cause error) error {
 			p.noteFalse(before, v1alpha1.ConditionReady, "Reconcile")
 		}
 		p.noteFalse(before, v1alpha1.ConditionTemplateReferences, "CheckReferences")
+		if now, changed := p.changed(before, v1alpha1.ConditionReady); changed {
+			log.FromContext(ctx).Info("Ready changed", "status", now.Status, "reason", now.Reason, "message", now.Message)
+		}
 	}
 	r.emit(p)
 	return errors.Join(cause, err)
@@ -227,13 +230,17 @@ func (r *Reconciler) writeStatus(ctx context.Context, p *pass) error {
 	return nil
 }
 
-// noteFalse adds a warning when a condition is False for another reason, or with another message, than before.
-func (p *pass) noteFalse(before []metav1.Condition, conditionType, action string) {
+// changed returns a condition, and whether its status, reason or message is another than before.
+func (p *pass) changed(before []metav1.Condition, conditionType string) (*metav1.Condition, bool) {
 	was, now := meta.FindStatusCondition(before, conditionType), meta.FindStatusCondition(p.rsg.Status.Conditions, conditionType)
-	if now == nil || now.Status != metav1.ConditionFalse || was != nil && was.Reason == now.Reason && was.Message == now.Message {
-		return
+	return now, now != nil && (was == nil || was.Status != now.Status || was.Reason != now.Reason || was.Message != now.Message)
+}
+
+// noteFalse adds a warning when a condition is False and has changed.
+func (p *pass) noteFalse(before []metav1.Condition, conditionType, action string) {
+	if now, changed := p.changed(before, conditionType); changed && now.Status == metav1.ConditionFalse {
+		p.warn(now.Reason, action, "%s", now.Message)
 	}
-	p.warn(now.Reason, action, "%s", now.Message)
 }
 
 func (r *Reconciler) emit(p *pass) {

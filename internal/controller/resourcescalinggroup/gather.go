@@ -126,13 +126,22 @@ func (r *Reconciler) gatherTargets(ctx context.Context, rsg *v1alpha1.ResourceSc
 		case err == nil:
 			entry.base = base
 		case apierrors.IsNotFound(err):
-			f.problem(v1alpha1.ReasonTargetNotFound, "target resource not found: %s of target %q", entry, t.Name)
+			f.problem(v1alpha1.ReasonTargetNotFound, "%s resource not found: %s of target %q", roleOf(rsg, t.Name), entry, t.Name)
 		default:
 			return fmt.Errorf("reading target %q: %w", t.Name, err)
 		}
 		f.targets = append(f.targets, entry)
 	}
 	return nil
+}
+
+// roleOf says what a target is: a follower of InplaceScaling, or just a target.
+func roleOf(rsg *v1alpha1.ResourceScalingGroup, target string) string {
+	c := rsg.Spec.ScalingStrategy.LeaderFollowerConfig
+	if c != nil && slices.ContainsFunc(c.Follower, func(f v1alpha1.Follower) bool { return f.ResourceName == target }) {
+		return "follower"
+	}
+	return "target"
 }
 
 // checkAccounts looks for templates whose clones would have the rights of a component of this product.

@@ -73,7 +73,7 @@ func (r *Reconciler) setCount(ctx context.Context, p *pass, t target, config v1a
 		if apierrors.IsConflict(err) {
 			return err
 		}
-		return fmt.Errorf("patch follower replicas failed: target %q: %w", t.name, err)
+		return fmt.Errorf("patch %s replicas failed: target %q: %w", roleOf(p.rsg, t.name), t.name, err)
 	}
 	log.FromContext(ctx).Info("Set replicas", "target", t.name, "object", t.String(), "from", had, "to", want)
 	e := notice{reason: v1alpha1.EventReplicasSet, action: "SetLeader", related: t.base,

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
@@ -54,7 +55,10 @@ func TestFollowersFollowTheSpec(t *testing.T) {
 	w.Create(leaderFollower(w, &three))
 	waitCounts(w, map[string]int32{"scheduler": 3, "worker": 6, "sidecar": 2})
 	w.Condition(v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonReconciled)
-	w.Condition(v1alpha1.ConditionScalable, metav1.ConditionFalse, v1alpha1.ReasonInplaceScaling)
+	rsg := w.Condition(v1alpha1.ConditionScalable, metav1.ConditionFalse, v1alpha1.ReasonInplaceScaling)
+	if err := w.Client.SubResource("scale").Get(t.Context(), rsg, &autoscalingv1.Scale{}); err == nil {
+		t.Error("the scale subresource counts groups that there are none of")
+	}
 	w.Event("Normal", v1alpha1.EventReplicasSet, "worker goes from 1 to 6", `leader "scheduler" has 3`)
 
 	scale(w, "scheduler", 5)
@@ -87,7 +91,8 @@ func TestAMissingFollowerStopsNobody(t *testing.T) {
 	w.Delete(&appsv1.Deployment{}, w.Base, "worker")
 	w.WaitGone(&appsv1.Deployment{}, w.Base, "worker")
 	w.Create(rsg)
-	w.Condition(v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonTargetNotFound, `target "worker"`)
+	w.Condition(v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonTargetNotFound, "follower resource not found", `target "worker"`)
+	w.Logged("follower resource not found")
 	scale(w, "scheduler", 4)
 	waitCounts(w, map[string]int32{"sidecar": 2})
 	w.Create(testkit.MakeDeployment(w.Base, "worker").Obj())

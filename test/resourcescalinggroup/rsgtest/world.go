@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -288,6 +290,23 @@ func (w *World) Event(eventType, reason string, texts ...string) {
 			}
 		}
 		return seen
+	})
+}
+
+// Logged waits until the manager's log has, in one line about this world, all the texts.
+func (w *World) Logged(texts ...string) {
+	w.T.Helper()
+	testkit.Eventually(w.T, Patience, fmt.Sprintf("a line with %q in the manager's log", texts), func(context.Context) error {
+		log, err := os.ReadFile(filepath.Clean(w.Manager.LogFile()))
+		if err != nil {
+			return err
+		}
+		for line := range strings.SplitSeq(string(log), "\n") {
+			if holdsAll(line, append(texts, `"namespace":"`+w.Namespace+`"`)) == nil {
+				return nil
+			}
+		}
+		return errors.New("there is none")
 	})
 }
 
