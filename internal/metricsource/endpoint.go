@@ -188,7 +188,7 @@ func isSelector(query string) bool {
 	}
 	s, ok := expr.(*parser.VectorSelector)
 	// With an offset or a fixed time the sample is old because the user wants it so.
-	return ok && s.OriginalOffset == 0 && s.OriginalOffsetExpr == nil && s.Timestamp == nil && s.StartOrEnd == 0
+	return ok && s.OriginalOffset == 0 && s.Timestamp == nil && s.StartOrEnd == 0
 }
 
 // page reads a page of Prometheus text or JSON.
@@ -288,7 +288,7 @@ func Unreachable(err error) string {
 		return "refuses the connection"
 	case errors.As(err, &dial) && dial.Op == "dial":
 		return "cannot be reached"
-	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return "ends the connection before it answers"
 	}
 	return "does not answer as an HTTP server does"

@@ -1,6 +1,7 @@
 package metricsource
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"net/http"
@@ -303,6 +304,29 @@ func TestAMetricsAPIOfAnotherOwnerGivesNoValue(t *testing.T) {
 	k.owned = map[string]time.Time{}
 	_, err = k.Read(t.Context(), r)
 	expectError(t, err, MetricSourceUnavailable, "no right")
+}
+
+func TestMetricsAPIsAreAskedOnceAndAtOnce(t *testing.T) {
+	asked := 0
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		asked++
+		w.Header().Set("Retry-After", "3600")
+		w.WriteHeader(http.StatusTooManyRequests)
+	}))
+	defer srv.Close()
+	// The limits of the client that writes are not for this one.
+	k, err := NewKubernetes(KubernetesOptions{Config: &rest.Config{Host: srv.URL, QPS: 1e-3, Burst: 1}, Clock: fixed})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	for i := range 3 {
+		_, err := k.Read(ctx, ResourceRequest("ns"))
+		if told := AsError(err); told == nil || !told.down || asked != i+1 {
+			t.Errorf("error %#v after %d requests, want one of the API after %d", told, asked, i+1)
+		}
+	}
 }
 
 // BenchmarkResource is what a namespace of 1,000 pods costs in each round.

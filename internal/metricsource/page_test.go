@@ -26,6 +26,7 @@ rpc_seconds{quantile="0.5"} 1
 rpc_seconds_sum 9
 rpc_seconds_count 4
 up 1
+depth_total 4
 broken{a="1"} NaN
 broken{a="2"} 1
 endless +Inf
@@ -70,6 +71,7 @@ func TestPage(t *testing.T) {
 		"an infinity":                      {mediaType: text, body: vllm, name: "endless", value: math.Inf(1)},
 		"a misspelt name":                  {mediaType: text, body: vllm, name: "vllm_num_requests_runing", reason: MetricNotFound, message: `"vllm_num_requests_runing"; similar: "vllm:num_requests_running"`},
 		"a name that nothing is like":      {mediaType: text, body: vllm, name: "gpu_temperature", reason: MetricNotFound, message: `no metric "gpu_temperature"`},
+		"a name with a suffix by chance":   {mediaType: text, body: vllm, name: "depth", reason: MetricNotFound},
 		"a name of a part of a name":       {mediaType: text, body: vllm, name: "vllm", reason: MetricNotFound},
 		"no line end at the end":           {mediaType: text, body: "up 3", name: "up", value: 3},
 		"no type is text":                  {body: "up 3\n", name: "up", value: 3},

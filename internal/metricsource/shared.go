@@ -142,10 +142,14 @@ func (s *Shared) Read(ctx context.Context, r Request, notBefore time.Time) (Answ
 	return Answer{}, AsError(ctx.Err())
 }
 
-// fly sends the request, and remembers what it led to.
+// fly sends the request when it is its turn, and remembers what it led to.
 func (s *Shared) fly(ctx context.Context, r Request, q *request, f *flight) {
 	defer f.cancel()
-	f.answer, f.err = s.send(ctx, r, q, f)
+	if f.err = s.wait(ctx, q.host); f.err == nil {
+		// The next one has its turn once it can know what became of this one.
+		defer func() { <-q.host.slots }()
+		f.answer, f.err = s.send(ctx, r, q, f)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	defer close(f.done)
@@ -166,18 +170,20 @@ func (s *Shared) fly(ctx context.Context, r Request, q *request, f *flight) {
 	q.backoff, q.host.backoff = backoff{}, backoff{}
 }
 
-// send waits for its turn with the host, and asks.
-func (s *Shared) send(ctx context.Context, r Request, q *request, f *flight) (Answer, error) {
-	waiting, stop := context.WithTimeout(ctx, patience*s.options.Timeout)
+// wait takes one of the host's slots.
+func (s *Shared) wait(ctx context.Context, h *host) error {
+	ctx, stop := context.WithTimeout(ctx, patience*s.options.Timeout)
 	defer stop()
 	select {
-	case q.host.slots <- struct{}{}:
-	case <-waiting.Done():
-		return Answer{}, &Error{Reason: MetricSourceUnavailable, Message: fmt.Sprintf("no answer in time: %d requests to the same host were running all the while", s.options.Concurrency)}
+	case h.slots <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return &Error{Reason: MetricSourceUnavailable, Message: fmt.Sprintf("no answer in time: %d requests to the same host were running all the while", s.options.Concurrency)}
 	}
-	defer func() { <-q.host.slots }()
+}
 
-	// Those before it may have found the host dead.
+// send asks, unless those before it found the host dead.
+func (s *Shared) send(ctx context.Context, r Request, q *request, f *flight) (Answer, error) {
 	s.mu.Lock()
 	start := s.options.Clock.Now()
 	err := held(q, start)
