@@ -1,5 +1,5 @@
 // Package benchmark measures what the controllers cost, always beside something else in the same run, since machines
-// differ. Run it with: go test -run=NONE -bench=. ./benchmark
+// differ. Run it with: go test -run=NONE -bench=. -timeout=60m ./benchmark
 package benchmark
 
 import (

@@ -2,17 +2,13 @@ package settled
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -40,15 +36,14 @@ var watched = []string{
 // 100 ResourceScalingGroups of 2 groups with 2 Deployments and 2 Services each are at rest. A manager that starts anew
 // looks at all of them and writes nothing, as the API server itself counts requests.
 func TestNoWriteAtRest(t *testing.T) {
-	w := env.World(t, "llm").OneNamespace()
-	createFleet(w)
-	waitFleet(w)
+	w := rsgtest.Fleet{World: env.World(t, "llm").OneNamespace(), Size: fleet, Roles: []string{"prefill", "decode"}, Patience: fleetPatience}
+	w.CreateAll()
 	before := w.UIDs()
 
 	if err := env.Manager.Stop(); err != nil {
 		t.Fatal(err)
 	}
-	waitNoWrites(t)
+	w.Rest(isWrite)
 	start := requests(t)
 	if err := env.Manager.Start(t.Context()); err != nil {
 		t.Fatal(err)
@@ -69,10 +64,10 @@ func TestNoWriteAtRest(t *testing.T) {
 	}
 
 	// A touch of every object that changes nothing it asks for leads to no write either, but its own.
-	touchFleet(w)
-	waitNoWrites(t)
+	touch(w)
+	w.Rest(isWrite)
 	start = requests(t)
-	touchFleet(w)
+	touch(w)
 	waitFor(t, quiet)
 	end = requests(t)
 	writes := rsgtest.RequestsBetween(start, end, isWrite)
@@ -93,119 +88,13 @@ func TestNoWriteAtRest(t *testing.T) {
 	}
 }
 
-func baseName(i int) string { return fmt.Sprintf("m%d", i) }
-
-func createFleet(w *rsgtest.World) {
-	w.T.Helper()
-	err := inParallel(fleet, func(i int) error {
-		name := baseName(i)
-		rsg := testkit.MakeRSG(w.Namespace, name).GroupName(name).Replicas(2)
-		for _, role := range []string{"prefill", "decode"} {
-			workload := name + "-" + role
-			rsg.Target(role, w.Base, workload)
-			for _, obj := range []client.Object{
-				testkit.MakeService(w.Base, workload, workload),
-				testkit.MakeDeployment(w.Base, workload).Obj(),
-			} {
-				if err := w.Client.Create(w.T.Context(), obj); err != nil {
-					return err
-				}
-			}
-		}
-		return w.Client.Create(w.T.Context(), rsg.Obj())
-	})
-	if err != nil {
-		w.T.Fatal(err)
-	}
-}
-
-func touchFleet(w *rsgtest.World) {
-	w.T.Helper()
-	err := inParallel(fleet, func(i int) error {
-		rsg := &v1alpha1.ResourceScalingGroup{ObjectMeta: metav1.ObjectMeta{Namespace: w.Namespace, Name: baseName(i)}}
+// touch changes something of each member that nothing is decided by.
+func touch(f rsgtest.Fleet) {
+	f.T.Helper()
+	f.Each(func(name string) error {
+		rsg := &v1alpha1.ResourceScalingGroup{ObjectMeta: metav1.ObjectMeta{Namespace: f.Namespace, Name: name}}
 		patch := fmt.Sprintf(`{"metadata":{"annotations":{"example.org/touched":"%d"}}}`, time.Now().UnixNano())
-		return w.Client.Patch(w.T.Context(), rsg, client.RawPatch(types.MergePatchType, []byte(patch)))
-	})
-	if err != nil {
-		w.T.Fatal(err)
-	}
-}
-
-func inParallel(n int, do func(int) error) error {
-	errs := make([]error, n)
-	var group sync.WaitGroup
-	slots := make(chan struct{}, 16)
-	for i := range n {
-		group.Go(func() {
-			slots <- struct{}{}
-			defer func() { <-slots }()
-			errs[i] = do(i)
-		})
-	}
-	group.Wait()
-	return errors.Join(errs...)
-}
-
-func waitFleet(w *rsgtest.World) {
-	w.T.Helper()
-	testkit.Eventually(w.T, fleetPatience, "the fleet to settle", func(ctx context.Context) error {
-		var list v1alpha1.ResourceScalingGroupList
-		if err := w.Client.List(ctx, &list, client.InNamespace(w.Namespace)); err != nil {
-			return err
-		}
-		settled := 0
-		var last error
-		for i := range list.Items {
-			if err := rsgtest.Settled(&list.Items[i], 2); err != nil {
-				last = err
-				continue
-			}
-			settled++
-		}
-		if settled != fleet {
-			return fmt.Errorf("%d of %d are settled; of another: %w", settled, fleet, last)
-		}
-		return nil
-	})
-	for list, want := range map[client.ObjectList]int{
-		&appsv1.DeploymentList{}: 4 * fleet, &corev1.ServiceList{}: 4 * fleet, &appsv1.ControllerRevisionList{}: fleet,
-	} {
-		if err := w.Client.List(w.T.Context(), list, client.InNamespace(w.Namespace)); err != nil {
-			w.T.Fatal(err)
-		}
-		if got := lenOf(list); got != want {
-			w.T.Fatalf("there are %d objects in %T, want %d", got, list, want)
-		}
-	}
-}
-
-func lenOf(list client.ObjectList) int {
-	switch l := list.(type) {
-	case *appsv1.DeploymentList:
-		return len(l.Items)
-	case *corev1.ServiceList:
-		return len(l.Items)
-	case *appsv1.ControllerRevisionList:
-		return len(l.Items)
-	}
-	return -1
-}
-
-// waitNoWrites waits until a second has passed without a write: what else is on its way in the cluster (events of the
-// scheduler, say) has arrived then.
-func waitNoWrites(t *testing.T) {
-	t.Helper()
-	last, since := requests(t), time.Now()
-	testkit.Eventually(t, fleetPatience, "the cluster to come to rest", func(context.Context) error {
-		now := requests(t)
-		if writes := rsgtest.RequestsBetween(last, now, isWrite); len(writes) > 0 {
-			last, since = now, time.Now()
-			return fmt.Errorf("there are still writes: %v", writes)
-		}
-		if time.Since(since) < 3*time.Second {
-			return errors.New("it has not been quiet for long enough")
-		}
-		return nil
+		return f.Client.Patch(f.T.Context(), rsg, client.RawPatch(types.MergePatchType, []byte(patch)))
 	})
 }
 
