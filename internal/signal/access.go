@@ -7,11 +7,9 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"net/url"
-	"syscall"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -197,39 +195,11 @@ func refusedWith(status int, hadToken bool) *fault {
 
 // explain puts into words why no answer came.
 func explain(err error) *fault {
-	var (
-		guarded   *metricsource.Error
-		name      *net.DNSError
-		untrusted *tls.CertificateVerificationError
-		invalid   x509.CertificateInvalidError
-		timeout   net.Error
-		noTLS     tls.RecordHeaderError
-		dial      *net.OpError
-	)
-	switch {
-	case errors.As(err, &guarded) && guarded.Reason == metricsource.EndpointForbidden:
+	var guarded *metricsource.Error
+	if errors.As(err, &guarded) && guarded.Reason == metricsource.EndpointForbidden {
 		return &fault{v1alpha1.ReasonEndpointForbidden, guarded.Message}
-	case errors.As(err, &name) && name.IsNotFound:
-		return unreachable("has a name that does not resolve")
-	case errors.As(err, &name):
-		return unreachable("has a name that could not be resolved")
-	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
-		// Its own words have the time of the attempt.
-		return unreachable("has a certificate that has expired or is not valid yet")
-	case errors.As(err, &untrusted):
-		return unreachable(fmt.Sprintf("has a certificate that is not trusted: %v", untrusted.Err))
-	case errors.Is(err, http.ErrSchemeMismatch), errors.As(err, &noTLS):
-		return unreachable("does not speak TLS: use http, or another port")
-	case errors.As(err, &timeout) && timeout.Timeout():
-		return unreachable("does not answer in time")
-	case errors.Is(err, syscall.ECONNREFUSED):
-		return unreachable("refuses the connection")
-	case errors.As(err, &dial) && dial.Op == "dial":
-		return unreachable("cannot be reached")
-	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		return unreachable("ends the connection before it answers")
 	}
-	return unreachable("does not answer as an HTTP server does")
+	return unreachable(metricsource.Unreachable(err))
 }
 
 func isUntrusted(err error) bool {

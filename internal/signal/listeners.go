@@ -26,7 +26,7 @@ type Options struct {
 	Acceptor Acceptor
 	// Secrets reads Secrets by name from the API server, not from a cache.
 	Secrets client.Reader
-	// DialContext dials an endpoint. It refuses what must not be dialled, with a metricsource.Error that has the reason.
+	// DialContext dials an endpoint; it is that of a metricsource.Guard.
 	DialContext func(ctx context.Context, network, address string) (net.Conn, error)
 	// RootCAs are trusted where an endpoint names no CA; nil for the system's.
 	RootCAs *x509.CertPool

@@ -275,6 +275,10 @@ func TestWhyAnEndpointIsNotListenedAt(t *testing.T) {
 	elsewhere := serve(t, says(asJSON, `{"signal":"ScaleUp"}`))
 	closed := httptest.NewServer(http.NotFoundHandler())
 	closed.Close()
+	guard, err := metricsource.NewGuard(metricsource.GuardOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
 	for name, tc := range map[string]struct {
 		answer answerFunc
 		url    string
@@ -297,20 +301,18 @@ func TestWhyAnEndpointIsNotListenedAt(t *testing.T) {
 		"no answer":                 {answer: hijack(""), want: "ends the connection before it answers"},
 		"no answer in time":         {answer: func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, want: "does not answer in time"},
 		"an address that is not dialled": {
-			dial: func(context.Context, string, string) (net.Conn, error) {
-				return nil, &metricsource.Error{Reason: metricsource.EndpointForbidden, Message: "the endpoint is at 127.0.0.1, which is not dialled"}
-			},
-			reason: v1alpha1.ReasonEndpointForbidden, want: "127.0.0.1, which is not dialled",
+			url: elsewhere.URL, dial: guard.DialContext,
+			reason: v1alpha1.ReasonEndpointForbidden, want: "127.0.0.1 (a loopback address), which must not be dialled",
 		},
 		"a name that does not resolve": {
 			dial: func(context.Context, string, string) (net.Conn, error) {
 				return nil, &net.OpError{Op: "dial", Err: &net.DNSError{Err: "no such host", Name: "x", IsNotFound: true}}
 			},
-			want: "does not resolve",
+			url: "https://signals.example.com", want: "does not resolve",
 		},
 		"a dial that takes too long": {
 			dial: func(ctx context.Context, _, _ string) (net.Conn, error) { <-ctx.Done(); return nil, ctx.Err() },
-			want: "does not answer in time",
+			url: "https://signals.example.com", want: "does not answer in time",
 		},
 		"a Secret that is missing": {
 			answer: status(204), reason: v1alpha1.ReasonSecretNotFound, want: "Secret token does not exist",
@@ -367,8 +369,6 @@ func TestWhyAnEndpointIsNotListenedAt(t *testing.T) {
 			})
 			e := Endpoint{URL: tc.url, Interval: time.Hour}
 			switch {
-			case tc.dial != nil:
-				e.URL = "https://signals.example.com"
 			case tc.plain:
 				server := httptest.NewServer(http.HandlerFunc(tc.answer))
 				t.Cleanup(server.Close)
