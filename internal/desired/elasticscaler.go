@@ -91,7 +91,12 @@ func Healthy(c metav1.Condition) bool {
 	case v1alpha1.ConditionDegraded, v1alpha1.ConditionScalerConflict, v1alpha1.ConditionActivationSourceMissing:
 		return c.Status != metav1.ConditionTrue
 	}
-	return c.Status == metav1.ConditionTrue
+	return c.Status == metav1.ConditionTrue || asWanted(c.Reason)
+}
+
+// asWanted reports whether a reason tells of what the user asked for, or of what is on its way.
+func asWanted(reason string) bool {
+	return reason == v1alpha1.ReasonPaused || reason == v1alpha1.ReasonNoSignal || reason == v1alpha1.ReasonWaiting
 }
 
 // DecisionOfPlan records a decision on metrics.

@@ -36,9 +36,13 @@ type fight struct {
 	at    time.Time
 	// lost is how often it was set back in a row.
 	lost int
+	// told is what the condition says of it, and fresh that this was found out after the last write.
+	told  string
+	fresh bool
 }
 
-// pause is how long to wait after the last write before the next.
+// pause is how long the last write must have been ago before the next one, and the count must have stood before the fight is
+// over. It is 0 where there is no fight.
 func (f *fight) pause() time.Duration {
 	if f.lost < fightAfter {
 		return 0
@@ -46,30 +50,44 @@ func (f *fight) pause() time.Duration {
 	return min(fightFirst<<min(f.lost-fightAfter, 10), fightLast)
 }
 
-// seen takes in that the target has another count than wanted.
-func (f *fight) seen(target types.UID, want int32, now time.Time) {
-	if f.target != target || f.wrote != want || now.Sub(f.at) > f.pause()+fightForgotten {
-		*f = fight{target: target, lost: 0}
-	} else if !f.at.IsZero() {
-		f.lost++
+// left is how much of the pause is left.
+func (f *fight) left(target types.UID, now time.Time) time.Duration {
+	if f.target != target {
+		return 0
 	}
+	return f.pause() - now.Sub(f.at)
+}
+
+// next is the fight after a target that had a count was given another.
+func (f *fight) next(target types.UID, from, to int32, now time.Time) fight {
+	n := fight{target: target, wrote: to, at: now}
+	if f.target == target && f.wrote != from && now.Sub(f.at) <= f.pause()+fightForgotten {
+		n.lost, n.told = f.lost+1, f.told
+	}
+	return n
 }
 
 // apply writes the count that was decided, unless the target has it.
 func (r *Reconciler) apply(ctx context.Context, p *pass) error {
 	want := p.observation.Want
-	if want == nil || !p.writes() || p.target.count.Desired == *want {
+	if want == nil || !p.writes() {
 		return nil
 	}
 	now, from := r.Clock.Now(), p.target.count.Desired
 	f := &p.known.fight
-	if wait := f.pause() - now.Sub(f.at); f.target == p.target.uid && f.wrote == *want && wait > 0 {
-		p.observation.Fight = fmt.Sprintf("somebody sets %s back to %d replicas each time that this scaler sets it to %d%s: take the count out of what applies it, or delete one of the two",
-			p.target, from, *want, r.otherWriter(ctx, p.target))
-		p.retryIn(wait)
+	if left := f.left(p.target.uid, now); left > 0 && (from == *want || from != f.wrote) {
+		if from != *want && !f.fresh {
+			f.fresh = true
+			f.told = fmt.Sprintf("somebody sets %s back to %d replicas each time that this scaler sets it to %d%s: take the count out of what applies it, or delete one of the two",
+				p.target, from, f.wrote, r.otherWriter(ctx, p.target))
+		}
+		p.observation.Fight = f.told
+		p.retryIn(left)
 		return nil
 	}
-	f.seen(p.target.uid, *want, now)
+	if from == *want {
+		return nil
+	}
 	err := r.write(ctx, p, *want)
 	switch {
 	case apierrors.IsNotFound(err):
@@ -87,14 +105,19 @@ func (r *Reconciler) apply(ctx context.Context, p *pass) error {
 		}
 		return err
 	}
-	f.target, f.wrote, f.at = p.target.uid, *want, now
+	*f = f.next(p.target.uid, from, *want, now)
+	if left := f.left(p.target.uid, now); left > 0 {
+		// Whether this one stands remains to be seen.
+		p.observation.Fight = f.told
+		p.retryIn(left)
+	}
 	if p.known.memory != nil {
 		p.known.memory.Recorded(now, from, *want)
 	}
 	p.known.count = knownCount{}
 	p.observation.Current, p.target.count.Desired = &from, *want
 	at := metav1.NewTime(now).Rfc3339Copy()
-	p.observation.Scaled = &at
+	p.known.scaled, p.known.zeroed = &at, *want == 0
 	why := p.observation.Reason()
 	log.FromContext(ctx).Info("Scaled", "target", p.target.String(), "from", from, "to", *want, "why", why)
 	r.Telemetry.Scaled(from, *want)

@@ -111,6 +111,10 @@ type known struct {
 	// count is the count that was read last.
 	count knownCount
 	fight fight
+	// scaled is when a count was written that no status tells of yet, nil where there is none. zeroed tells that the last one
+	// was 0.
+	scaled *metav1.Time
+	zeroed bool
 }
 
 func (m *memory) recall(scaler *v1alpha1.ElasticScaler) *known {
@@ -281,7 +285,7 @@ func (r *Reconciler) compile(p *pass) {
 // finish writes the status where something changed, then tells of it.
 func (r *Reconciler) finish(ctx context.Context, p *pass, cause error) error {
 	o := &p.observation
-	o.Problems, o.Paused = p.problems, p.paused()
+	o.Problems, o.Paused, o.Scaled = p.problems, p.paused(), p.known.scaled
 	o.Bounds = scalerspec.BoundsOf(p.scaler.Spec)
 	if p.target != nil {
 		o.Target, o.Have = p.target.String(), &p.target.count.Current
@@ -296,9 +300,13 @@ func (r *Reconciler) finish(ctx context.Context, p *pass, cause error) error {
 	if !equality.Semantic.DeepEqual(status, before) {
 		updated := p.scaler.DeepCopy()
 		updated.Status = status
-		if err = r.Client.Status().Update(ctx, updated); err != nil {
-			err = fmt.Errorf("writing status: %w", client.IgnoreNotFound(err))
-		} else {
+		switch err = r.Client.Status().Update(ctx, updated); {
+		case apierrors.IsNotFound(err):
+			err = nil
+		case err != nil:
+			err = fmt.Errorf("writing status: %w", err)
+		default:
+			p.known.scaled = nil
 			p.noteChanges(before, status)
 		}
 	}
@@ -313,7 +321,7 @@ func (p *pass) noteChanges(before, after v1alpha1.ElasticScalerStatus) {
 	told := map[string]bool{}
 	for _, c := range after.Conditions {
 		last := meta.FindStatusCondition(before.Conditions, c.Type)
-		if desired.Healthy(c) || last != nil && last.Status == c.Status && last.Reason == c.Reason || c.Reason == v1alpha1.ReasonWaiting {
+		if desired.Healthy(c) || last != nil && last.Status == c.Status && last.Reason == c.Reason {
 			continue
 		}
 		// Several conditions tell of one trouble.

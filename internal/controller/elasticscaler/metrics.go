@@ -61,9 +61,10 @@ func (r *Reconciler) evaluate(ctx context.Context, p *pass) error {
 		return nil
 	}
 	p.known.seen = round.Time
+	p.known.zeroed = p.known.zeroed && p.target.count.Desired == 0
 	now := r.Clock.Now()
 	facts := pipeline.Facts{
-		Now: now, Target: p.target.reference(), Current: p.target.count.Desired, ZeroIsOurs: zeroIsOurs(p.scaler.Status),
+		Now: now, Target: p.target.reference(), Current: p.target.count.Desired, ZeroIsOurs: p.zeroIsOurs(),
 		Settings: p.known.settings,
 		Readings: r.readings(now, p, questions, round.Answers, pods),
 	}
@@ -90,8 +91,10 @@ type decided struct {
 
 // zeroIsOurs reports whether a count of 0 follows from a decision of the scaler, and not from somebody who switched the
 // target off.
-func zeroIsOurs(s v1alpha1.ElasticScalerStatus) bool {
-	return s.DesiredReplicas != nil && *s.DesiredReplicas == 0 && s.LastDecision != nil && s.LastDecision.Reason != v1alpha1.ReasonManualZero
+func (p *pass) zeroIsOurs() bool {
+	s := p.scaler.Status
+	// The status may not tell of the last write, if that of the status itself failed.
+	return p.known.zeroed || s.DesiredReplicas != nil && *s.DesiredReplicas == 0 && s.LastDecision != nil && s.LastDecision.Reason != v1alpha1.ReasonManualZero
 }
 
 func needsPods(metrics []v1alpha1.MetricSpec) bool {
