@@ -59,6 +59,8 @@ type component struct {
 var (
 	groups = &component{name: "resourcescalinggroup", account: account, configuration: configuration, validity: validity}
 	tidals = &component{name: "tidal", account: "pd-orchestrator-tidal", configuration: "tidal.tidal.io"}
+	// scalers are admitted for the sake of those that tests of other kinds need.
+	scalers = &component{name: "elasticscaler", account: "pd-orchestrator-elasticscaler", configuration: "elasticscaler.elasticscaler.io"}
 )
 
 func TestMain(m *testing.M) {
@@ -95,7 +97,7 @@ func start(ctx context.Context) (err error) {
 	if err := suite.lab.InstallWebhooks(ctx, 1, nil); err != nil {
 		return err
 	}
-	for _, c := range []*component{groups, tidals} {
+	for _, c := range []*component{groups, tidals, scalers} {
 		if err := c.start(ctx); err != nil {
 			return fmt.Errorf("starting %s: %w", c.name, err)
 		}

@@ -152,14 +152,21 @@ func TestTidalWarnings(t *testing.T) {
 			ScaleTargetRef: autoscalingv2.CrossVersionObjectReference{APIVersion: "apps/v1", Kind: "Deployment", Name: "scaled"}, MaxReplicas: 3,
 		},
 	}))
-	must(t, suite.admin.Create(t.Context(), manifest(t, ns, `
+	bySignal := manifest(t, ns, `
 apiVersion: elasticscaler.io/v1alpha1
 kind: ElasticScaler
 metadata: {name: by-signal}
 spec:
   targetRef: {kind: deployment, name: scaled}
   trigger: {type: SignalTrigger, signalTrigger: {endpoint: "https://example.org/signal"}}
-`)))
+`)
+	// It is refused where its own webhook is slow.
+	testkit.Eventually(t, soon, "an ElasticScaler", func(ctx context.Context) error {
+		if err := suite.admin.Create(ctx, bySignal.DeepCopy()); !apierrors.IsAlreadyExists(err) {
+			return err
+		}
+		return nil
+	})
 	other := tideIn(t, ns, "name: llm", "name: tidal")
 	other.SetName("other")
 	must(t, suite.admin.Create(t.Context(), other))
