@@ -5,9 +5,11 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -82,4 +84,21 @@ func (l *Lab) RegisterAPI(ctx context.Context, api schema.GroupVersion, namespac
 		return fmt.Errorf("waiting for %s: %w", api, err)
 	}
 	return nil
+}
+
+// registerHost is RegisterAPI for a server whose certificate is for a host
+// "<service>.<namespace>.svc".
+func (l *Lab) registerHost(ctx context.Context, api schema.GroupVersion, host string, port int) error {
+	service, namespace, _ := strings.Cut(strings.TrimSuffix(host, ".svc"), ".")
+	return l.RegisterAPI(ctx, api, namespace, service, port)
+}
+
+// aggregatedServerRules is what every aggregated API server may do: ask who its
+// callers are and what they may.
+func aggregatedServerRules() []rbacv1.PolicyRule {
+	return []rbacv1.PolicyRule{
+		{APIGroups: []string{""}, Resources: []string{"configmaps"}, ResourceNames: []string{"extension-apiserver-authentication"}, Verbs: []string{"get", "list", "watch"}},
+		{APIGroups: []string{"authentication.k8s.io"}, Resources: []string{"tokenreviews"}, Verbs: []string{"create"}},
+		{APIGroups: []string{"authorization.k8s.io"}, Resources: []string{"subjectaccessreviews"}, Verbs: []string{"create"}},
+	}
 }

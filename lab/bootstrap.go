@@ -43,7 +43,12 @@ func (l *Lab) bootstrap(ctx context.Context) error {
 			{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"get", "list", "watch", "patch", "update", "delete"}},
 			{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, Verbs: []string{"get", "list", "watch", "create", "patch", "update"}},
 		}},
-		{"lab-metrics-server", []string{component.MetricsServerUser}, metricsServerRules()},
+		{"lab-metrics-server", []string{component.MetricsServerUser}, append(aggregatedServerRules(),
+			rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"nodes", "pods"}, Verbs: []string{"get", "list", "watch"}},
+		)},
+		{"lab-custom-metrics", []string{component.CustomMetricsUser}, append(aggregatedServerRules(),
+			rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"namespaces", "pods"}, Verbs: []string{"get", "list"}},
+		)},
 	} {
 		if err := createRole(ctx, client, role.name, role.users, role.rules); err != nil {
 			return err

@@ -1,26 +1,26 @@
 package lab
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/yaml"
 )
 
 // establishTimeout is how long the API server may take to serve new kinds.
 const establishTimeout = 30 * time.Second
+
+// removalTimeout is how long the objects of a kind may take to go: whoever put
+// finalizers on them has work to do.
+const removalTimeout = 60 * time.Second
 
 // fieldManager owns the fields of what the lab applies.
 const fieldManager = "pd-orchestrator-lab"
@@ -33,6 +33,10 @@ func (l *Lab) InstallCRDs(ctx context.Context, dir string) error {
 	if err != nil {
 		return err
 	}
+	return l.applyCRDs(ctx, definitions)
+}
+
+func (l *Lab) applyCRDs(ctx context.Context, definitions []*unstructured.Unstructured) error {
 	client, err := clientset.NewForConfig(l.AdminConfig())
 	if err != nil {
 		return fmt.Errorf("installing CRDs: %w", err)
@@ -73,31 +77,53 @@ func (l *Lab) InstallCRDs(ctx context.Context, dir string) error {
 }
 
 func readCRDs(dir string) ([]*unstructured.Unstructured, error) {
-	paths, err := filepath.Glob(filepath.Join(dir, "*.yaml"))
+	objects, err := readObjects(dir)
 	if err != nil {
-		return nil, fmt.Errorf("looking for CRDs in %s: %w", dir, err)
+		return nil, err
 	}
 	var definitions []*unstructured.Unstructured
-	for _, path := range paths {
-		text, err := os.ReadFile(path)
-		if err != nil {
-			return nil, fmt.Errorf("reading CRDs: %w", err)
-		}
-		decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(text), 4096)
-		for {
-			object := &unstructured.Unstructured{}
-			if err := decoder.Decode(&object.Object); errors.Is(err, io.EOF) {
-				break
-			} else if err != nil {
-				return nil, fmt.Errorf("reading CRDs from %s: %w", path, err)
-			}
-			if object.GetKind() == "CustomResourceDefinition" && strings.HasPrefix(object.GetAPIVersion(), apiextensionsv1.GroupName+"/") {
-				definitions = append(definitions, object)
-			}
+	for _, object := range objects {
+		if object.GetKind() == "CustomResourceDefinition" && strings.HasPrefix(object.GetAPIVersion(), apiextensionsv1.GroupName+"/") {
+			definitions = append(definitions, object)
 		}
 	}
 	if len(definitions) == 0 {
 		return nil, fmt.Errorf("looking for CRDs in %s: there are none", dir)
 	}
 	return definitions, nil
+}
+
+// removeCRDs deletes the CRDs in a folder and waits until they are gone with
+// all their objects.
+func (l *Lab) removeCRDs(ctx context.Context, dir string) error {
+	definitions, err := readCRDs(dir)
+	if err != nil {
+		return err
+	}
+	client, err := clientset.NewForConfig(l.AdminConfig())
+	if err != nil {
+		return err
+	}
+	api := client.ApiextensionsV1().CustomResourceDefinitions()
+	for _, definition := range definitions {
+		if err := ignoreNotFound(api.Delete(ctx, definition.GetName(), metav1.DeleteOptions{})); err != nil {
+			return err
+		}
+	}
+	for _, definition := range definitions {
+		err := waitFor(ctx, removalTimeout, func(ctx context.Context) error {
+			live, err := api.Get(ctx, definition.GetName(), metav1.GetOptions{})
+			if apierrors.IsNotFound(err) {
+				return nil
+			}
+			if err != nil {
+				return err
+			}
+			return fmt.Errorf("%s is still there: %v", definition.GetName(), live.Status.Conditions)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }

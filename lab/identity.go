@@ -72,6 +72,9 @@ func newIdentity(c component.Cluster) (*identity, error) {
 		{"metrics-server", func() (pki.KeyPair, error) {
 			return cluster.Serving("metrics-server", append([]string{component.MetricsServerHost}, local...)...)
 		}},
+		{"custom-metrics", func() (pki.KeyPair, error) {
+			return cluster.Serving("custom-metrics", append([]string{component.CustomMetricsHost}, local...)...)
+		}},
 	}
 	for _, file := range files {
 		pair, err := file.issue()
@@ -188,6 +191,7 @@ func (l *Lab) componentKubeconfigs() error {
 		Prometheus:        component.PrometheusUser,
 		Simulator:         component.SimulatorUser,
 		MetricsServer:     component.MetricsServerUser,
+		CustomMetrics:     component.CustomMetricsUser,
 	} {
 		config, err := l.UserConfig(user)
 		if err != nil {

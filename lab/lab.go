@@ -30,7 +30,8 @@ import (
 )
 
 // Names of the parts that a lab runs, for Part and Options.ExtraArgs.
-// MetricsServer runs where Options.With names it.
+// MetricsServer and CustomMetrics run where Options.With names them, and KEDA's
+// parts where it names KEDA or StartKEDA was called.
 const (
 	Etcd              = component.EtcdName
 	APIServer         = component.APIServerName
@@ -40,7 +41,17 @@ const (
 	Simulator         = component.SimulatorName
 	Prometheus        = component.PrometheusName
 	MetricsServer     = component.MetricsServerName
+	CustomMetrics     = component.CustomMetricsName
+	KEDAOperator      = component.KEDAOperatorName
+	KEDAAdapter       = component.KEDAAdapterName
+	KEDAWebhooks      = component.KEDAWebhooksName
 	Manager           = "manager"
+)
+
+// Names for Options.With of what is more than one part, or none that runs.
+const (
+	KEDA = build.KEDA
+	Helm = build.Helm
 )
 
 // Lab is a running control plane. Its methods are safe for concurrent use.
@@ -95,6 +106,7 @@ func (l *Lab) start(ctx context.Context) error {
 	l.cluster.Ports = ports
 	l.cluster.Tuning = l.options.tuning()
 	l.cluster.ResourceMetrics = slices.Contains(l.options.With, MetricsServer)
+	l.cluster.CustomMetrics = slices.Contains(l.options.With, CustomMetrics)
 
 	if l.identity, err = newIdentity(l.cluster); err != nil {
 		return err
@@ -120,6 +132,16 @@ func (l *Lab) start(ctx context.Context) error {
 			return err
 		}
 	}
+	if l.cluster.CustomMetrics {
+		if err := l.registerCustomMetrics(ctx); err != nil {
+			return err
+		}
+	}
+	if slices.Contains(l.options.With, KEDA) {
+		if err := l.StartKEDA(ctx); err != nil {
+			return err
+		}
+	}
 	l.say("ready after %.1f s", time.Since(started).Seconds())
 	return nil
 }
@@ -127,8 +149,8 @@ func (l *Lab) start(ctx context.Context) error {
 // Build puts parts into the cache without starting anything and returns the
 // paths of their programs. Without names it builds what every lab needs, the
 // simulator and the product's manager included. Known names are etcd,
-// kubernetes, kwok, prometheus, simulator, manager, helm, keda and
-// metrics-server.
+// kubernetes, kwok, prometheus, simulator, manager, custom-metrics, helm, keda
+// and metrics-server.
 func Build(ctx context.Context, options Options, parts ...string) ([]string, error) {
 	options, err := options.withDefaults()
 	if err != nil {
@@ -304,6 +326,11 @@ func (l *Lab) reservePorts() (component.Ports, error) {
 		{"0.0.0.0", &ports.Simulator},
 		{"127.0.0.1", &ports.SimulatorControl},
 		{"127.0.0.1", &ports.MetricsServer},
+		{"127.0.0.1", &ports.CustomMetrics},
+		{"127.0.0.1", &ports.KEDAHealth},
+		{"127.0.0.1", &ports.KEDAService},
+		{"127.0.0.1", &ports.KEDAAdapter},
+		{"0.0.0.0", &ports.KEDAWebhooks},
 	} {
 		port, err := process.ReservePort(want.address)
 		if err != nil {
@@ -333,6 +360,7 @@ func (l *Lab) processSpec(c component.Component) process.Spec {
 		Name:        c.Name,
 		Path:        c.Binary,
 		Args:        c.Args,
+		Env:         c.Env,
 		LogFile:     l.cluster.Log(c.Name),
 		StopTimeout: c.StopTimeout,
 	}

@@ -55,7 +55,10 @@ func TestMain(m *testing.M) {
 	}
 	os.Exit(func() int {
 		var err error
-		if shared, err = lab.Start(context.Background(), lab.Options{With: []string{lab.MetricsServer}}); err != nil {
+		if shared, err = lab.Start(context.Background(), lab.Options{
+			With:          []string{lab.MetricsServer, lab.CustomMetrics},
+			HPASyncPeriod: time.Second,
+		}); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			return 1
 		}

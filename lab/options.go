@@ -54,8 +54,25 @@ type Options struct {
 	ControllerQPS   float32
 	ControllerBurst int
 	// HPASyncPeriod is the interval of the HorizontalPodAutoscaler controller;
-	// 0 means 15 s, as in Kubernetes.
+	// 0 means 15 s, as in Kubernetes. Metrics follow it only as fast as their
+	// source: metrics-server takes two rounds of 10 s, Prometheus a scrape.
 	HPASyncPeriod time.Duration
+	// HPADownscaleStabilization is for how long the controller looks back before
+	// it scales down, where an autoscaler's behavior does not say; 0 means 5 min,
+	// as in Kubernetes.
+	HPADownscaleStabilization time.Duration
+	// HPATolerance is the part by which a metric must be off its target before
+	// the controller scales; 0 means 0.1, as in Kubernetes.
+	HPATolerance float64
+	// HPACPUInitializationPeriod is for how long after a pod's start its CPU
+	// usage counts only while it is ready; 0 means 5 min, as in Kubernetes.
+	HPACPUInitializationPeriod time.Duration
+	// HPAInitialReadinessDelay is for how long after a pod's start a change of
+	// its readiness counts as its first; 0 means 30 s, as in Kubernetes.
+	HPAInitialReadinessDelay time.Duration
+	// HPAConcurrentSyncs is how many autoscalers the controller works on at a
+	// time; 0 means 5, as in Kubernetes.
+	HPAConcurrentSyncs int
 	// ScrapeInterval is the interval at which Prometheus scrapes; 0 means 1 s.
 	ScrapeInterval time.Duration
 	// LookbackDelta is how long Prometheus still answers with a last sample;
@@ -100,9 +117,6 @@ func (o Options) withDefaults() (Options, error) {
 	if o.ControllerBurst == 0 {
 		o.ControllerBurst = 1000
 	}
-	if o.HPASyncPeriod == 0 {
-		o.HPASyncPeriod = 15 * time.Second
-	}
 	if o.ScrapeInterval == 0 {
 		o.ScrapeInterval = time.Second
 	}
@@ -112,6 +126,9 @@ func (o Options) withDefaults() (Options, error) {
 	if o.Progress == nil {
 		o.Progress = os.Stderr
 	}
+	if o.WithoutMetrics && slices.Contains(o.With, build.CustomMetrics) {
+		return o, fmt.Errorf("part %q takes its metrics from Prometheus, which is left out", build.CustomMetrics)
+	}
 	return o, validateWith(o.With)
 }
 
@@ -119,10 +136,17 @@ func (o Options) tuning() component.Tuning {
 	return component.Tuning{
 		ControllerQPS:   o.ControllerQPS,
 		ControllerBurst: o.ControllerBurst,
-		HPASyncPeriod:   o.HPASyncPeriod,
-		ScrapeInterval:  o.ScrapeInterval,
-		LookbackDelta:   o.LookbackDelta,
-		ExtraArgs:       o.ExtraArgs,
+		HPA: component.HPATuning{
+			SyncPeriod:              o.HPASyncPeriod,
+			DownscaleStabilization:  o.HPADownscaleStabilization,
+			Tolerance:               o.HPATolerance,
+			CPUInitializationPeriod: o.HPACPUInitializationPeriod,
+			InitialReadinessDelay:   o.HPAInitialReadinessDelay,
+			ConcurrentSyncs:         o.HPAConcurrentSyncs,
+		},
+		ScrapeInterval: o.ScrapeInterval,
+		LookbackDelta:  o.LookbackDelta,
+		ExtraArgs:      o.ExtraArgs,
 	}
 }
 
@@ -152,16 +176,12 @@ func ParseWith(list string) ([]string, error) {
 	return names, validateWith(names)
 }
 
-// validateWith checks names of parts on demand: helm is a tool and only built,
-// metrics-server runs, and the others would have to.
+// validateWith checks names of parts on demand.
 func validateWith(names []string) error {
 	var errs []error
 	for _, name := range names {
-		switch {
-		case !slices.Contains(build.OnDemand(), name):
+		if !slices.Contains(build.OnDemand(), name) {
 			errs = append(errs, fmt.Errorf("no part %q to add to the lab: there are %s", name, strings.Join(build.OnDemand(), ", ")))
-		case name != build.Helm && name != build.MetricsServer:
-			errs = append(errs, fmt.Errorf("part %q can be built (`lab build %s`), but the lab cannot run it yet", name, name))
 		}
 	}
 	return errors.Join(errs...)

@@ -1,27 +1,20 @@
 package lab
 
 import (
-	"bytes"
 	"context"
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"path/filepath"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/dynamic"
 )
 
-var (
-	webhookConfigurations = schema.GroupVersionResource{Group: "admissionregistration.k8s.io", Version: "v1", Resource: "validatingwebhookconfigurations"}
-	secrets               = schema.GroupVersionResource{Version: "v1", Resource: "secrets"}
-)
+// webhookConfiguration is the kind that registers webhooks.
+const webhookConfiguration = "ValidatingWebhookConfiguration"
 
 // WebhookHost is the host by which the API server reaches webhooks of a lab.
 // There is no kube-proxy, so it reaches none by their Services.
@@ -33,32 +26,40 @@ const WebhookHost = "localhost"
 // manager is to say whom to trust. Installing again updates. From then on the
 // API server refuses the product's objects while no manager answers.
 func (l *Lab) InstallWebhooks(ctx context.Context, port int, caBundle []byte) error {
-	return l.eachWebhookObject(func(client dynamic.Interface, object *unstructured.Unstructured) error {
-		var resource dynamic.ResourceInterface
-		switch object.GetKind() {
-		case "ValidatingWebhookConfiguration":
-			if err := pointWebhooks(object, port, caBundle); err != nil {
-				return err
-			}
-			resource = client.Resource(webhookConfigurations)
-		case "Secret":
-			resource = client.Resource(secrets).Namespace(object.GetNamespace())
-		default:
-			return nil
-		}
-		_, err := resource.Apply(ctx, object.GetName(), object, metav1.ApplyOptions{FieldManager: fieldManager, Force: true})
-		return err
-	})
+	return l.registerWebhooks(ctx, l.webhookManifests(), port, caBundle)
 }
 
 // RemoveWebhooks takes away the registration of the product's admission
 // webhooks.
 func (l *Lab) RemoveWebhooks(ctx context.Context) error {
-	return l.eachWebhookObject(func(client dynamic.Interface, object *unstructured.Unstructured) error {
-		if object.GetKind() != "ValidatingWebhookConfiguration" {
+	return l.unregisterWebhooks(ctx, l.webhookManifests())
+}
+
+func (l *Lab) webhookManifests() string { return filepath.Join(l.options.Repo, "config", "webhook") }
+
+// registerWebhooks applies what a folder says of webhooks, and their Secrets,
+// with URLs in place of Services.
+func (l *Lab) registerWebhooks(ctx context.Context, dir string, port int, caBundle []byte) error {
+	return l.eachObject(dir, func(client dynamic.Interface, object *unstructured.Unstructured) error {
+		switch object.GetKind() {
+		case webhookConfiguration:
+			if err := pointWebhooks(object, port, caBundle); err != nil {
+				return err
+			}
+		case "Secret":
+		default:
 			return nil
 		}
-		return ignoreNotFound(client.Resource(webhookConfigurations).Delete(ctx, object.GetName(), metav1.DeleteOptions{}))
+		return applyObject(ctx, client, object)
+	})
+}
+
+func (l *Lab) unregisterWebhooks(ctx context.Context, dir string) error {
+	return l.eachObject(dir, func(client dynamic.Interface, object *unstructured.Unstructured) error {
+		if object.GetKind() != webhookConfiguration {
+			return nil
+		}
+		return ignoreNotFound(objectResource(client, object).Delete(ctx, object.GetName(), metav1.DeleteOptions{}))
 	})
 }
 
@@ -85,39 +86,6 @@ func pointWebhooks(object *unstructured.Unstructured, port int, caBundle []byte)
 		entry["clientConfig"] = client
 	}
 	return unstructured.SetNestedSlice(object.Object, hooks, "webhooks")
-}
-
-// eachWebhookObject calls do with every object in the product's manifests of
-// webhooks.
-func (l *Lab) eachWebhookObject(do func(dynamic.Interface, *unstructured.Unstructured) error) error {
-	client, err := dynamic.NewForConfig(l.AdminConfig())
-	if err != nil {
-		return fmt.Errorf("registering webhooks: %w", err)
-	}
-	dir := filepath.Join(l.options.Repo, "config", "webhook")
-	paths, err := filepath.Glob(filepath.Join(dir, "*.yaml"))
-	if err != nil || len(paths) == 0 {
-		return errors.Join(fmt.Errorf("looking for webhooks in %s: there are none", dir), err)
-	}
-	for _, path := range paths {
-		text, err := os.ReadFile(path)
-		if err != nil {
-			return fmt.Errorf("reading webhooks: %w", err)
-		}
-		decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(text), 4096)
-		for {
-			object := &unstructured.Unstructured{}
-			if err := decoder.Decode(&object.Object); errors.Is(err, io.EOF) {
-				break
-			} else if err != nil {
-				return fmt.Errorf("reading webhooks from %s: %w", path, err)
-			}
-			if err := do(client, object); err != nil {
-				return fmt.Errorf("%s %s of %s: %w", object.GetKind(), object.GetName(), path, err)
-			}
-		}
-	}
-	return nil
 }
 
 func ignoreNotFound(err error) error {

@@ -1,7 +1,7 @@
 # The lab: a local control plane with simulated nodes, Prometheus, an inference simulator and the product.
 # docs/lab.md says more. Needs git, make and Go only.
 
-# Parts to add, comma-separated: keda, metrics-server, helm.
+# Parts to add, comma-separated: keda, custom-metrics, metrics-server, helm.
 WITH ?=
 # Version of Kubernetes, such as 1.28; empty means the newest that the lab has.
 KUBERNETES_VERSION ?=

@@ -19,9 +19,9 @@ gotestsum:
 	@CGO_ENABLED=0 go -C tools build -trimpath -buildvcs=false -o ../$(GOTESTSUM) gotest.tools/gotestsum
 
 # `go test` shows no progress while a part is built.
-.PHONY: lab-build-metrics-server
-lab-build-metrics-server: lab-command
-	@$(LAB) build --repo . metrics-server >/dev/null
+.PHONY: lab-build-on-demand
+lab-build-on-demand: lab-command
+	@$(LAB) build --repo . metrics-server custom-metrics keda >/dev/null
 
 .PHONY: test
 test: test-unit test-lab test-integration ## Run all tests (RACE=1: with the race detector)
@@ -32,12 +32,12 @@ test-unit: gotestsum ## Run the tests that need no cluster
 	@$(GOTESTSUM) --format=pkgname -- $(TEST_FLAGS) ./...
 
 .PHONY: test-lab
-test-lab: gotestsum lab-build lab-build-metrics-server ## Run the tests of the lab and the simulator
+test-lab: gotestsum lab-build lab-build-on-demand ## Run the tests of the lab and the simulator
 	@echo "test: the lab and the simulator"
 	@cd lab && ../$(GOTESTSUM) --format=pkgname -- $(TEST_FLAGS) ./...
 
 # One package at a time: each has a lab of its own, and two cores.
 .PHONY: test-integration
-test-integration: gotestsum lab-build lab-build-metrics-server ## Run the tests on a real control plane
+test-integration: gotestsum lab-build lab-build-on-demand ## Run the tests on a real control plane
 	@echo "test: on a real control plane"
-	@cd test && ../$(GOTESTSUM) --format=pkgname -- $(TEST_FLAGS) -p=1 ./...
+	@cd test && ../$(GOTESTSUM) --format=pkgname -- $(TEST_FLAGS) -p=1 -parallel=6 ./...

@@ -179,11 +179,10 @@ func TestUsage(t *testing.T) {
 		{[]string{"up", "--help"}, "kubernetes-version", false},
 		{[]string{"upp"}, `no command "upp"`, true},
 		{[]string{"up", "--with=keda,istio"}, `no part "istio"`, true},
-		{[]string{"up", "--with=keda"}, "cannot run it yet", true},
 		{[]string{"up", "--kubernetes-version=1.2"}, "go mod tidy", true},
 		{[]string{"logs"}, "exactly one part", true},
 		{[]string{"logs", "nothing"}, "no log of", true},
-		{[]string{"build", "nothing"}, "there are etcd", true},
+		{[]string{"build", "nothing"}, "there are custom-metrics, etcd", true},
 	} {
 		stdout, stderr, err := call(t, state, test.args...)
 		if (err != nil) != test.fail || !strings.Contains(stderr, test.want) || stdout != "" {

@@ -102,6 +102,7 @@ func (s *supervisor) start(ctx context.Context, dir string, reports io.Writer) e
 		KubernetesVersion: s.settings.KubernetesVersion,
 		With:              s.settings.With,
 		Nodes:             s.settings.Nodes,
+		HPASyncPeriod:     s.settings.HPASyncPeriod,
 		Progress:          reports,
 	})
 	if err != nil {

@@ -26,6 +26,8 @@ type settings struct {
 	With              []string `json:"with"`
 	WithoutManager    bool     `json:"withoutManager"`
 	Nodes             int      `json:"nodes"`
+	// HPASyncPeriod is in nanoseconds.
+	HPASyncPeriod time.Duration `json:"hpaSyncPeriod"`
 }
 
 // abortTimeout is how long an interrupted start may take to clean up.
@@ -35,9 +37,10 @@ func up(flags *flag.FlagSet) func(context.Context, []string) error {
 	state := stateFlag(flags)
 	repo := flags.String("repo", "", "root `folder` of the repository (default: the working directory or the nearest one above that fits)")
 	version := flags.String("kubernetes-version", os.Getenv("KUBERNETES_VERSION"), "`version` of Kubernetes, such as 1.28 (default: the newest there is)")
-	with := flags.String("with", "", "comma-separated `parts` to add: keda, metrics-server, helm")
+	with := flags.String("with", "", "comma-separated `parts` to add: keda, custom-metrics, metrics-server, helm")
 	withoutManager := flags.Bool("without-manager", false, "leave out the product: no CRDs, no namespace, no manager")
 	nodes := flags.Int("nodes", 0, "`number` of simulated nodes (default 4)")
+	hpa := flags.Duration("hpa-sync-period", 0, "`interval` of the HorizontalPodAutoscaler controller (default 15s)")
 	return func(ctx context.Context, args []string) error {
 		if len(args) > 0 {
 			return fmt.Errorf("up takes no arguments, got %q", strings.Join(args, " "))
@@ -65,7 +68,9 @@ func up(flags *flag.FlagSet) func(context.Context, []string) error {
 		case err == nil:
 			err = revive(ctx, client, status, *version)
 		case errors.Is(err, control.ErrNoLab):
-			err = launch(ctx, dir, settings{Repo: *repo, KubernetesVersion: *version, With: parts, WithoutManager: *withoutManager, Nodes: *nodes})
+			err = launch(ctx, dir, settings{
+				Repo: *repo, KubernetesVersion: *version, With: parts, WithoutManager: *withoutManager, Nodes: *nodes, HPASyncPeriod: *hpa,
+			})
 		}
 		if err != nil {
 			return err

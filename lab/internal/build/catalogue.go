@@ -59,6 +59,7 @@ const (
 	Prometheus    = "prometheus"
 	KEDA          = "keda"
 	MetricsServer = "metrics-server"
+	CustomMetrics = "custom-metrics"
 	Helm          = "helm"
 )
 
@@ -66,7 +67,7 @@ const (
 func Standard() []string { return []string{Etcd, Kwok, Prometheus, Kubernetes} }
 
 // OnDemand lists the parts that are built only when asked for.
-func OnDemand() []string { return []string{Helm, KEDA, MetricsServer} }
+func OnDemand() []string { return []string{CustomMetrics, Helm, KEDA, MetricsServer} }
 
 // Catalogue returns all recipes by part name.
 func Catalogue() map[string]Recipe {
@@ -118,7 +119,16 @@ func Catalogue() map[string]Recipe {
 				{Binary: "keda-adapter", Package: "github.com/kedacore/keda/v2/cmd/adapter"},
 				{Binary: "keda-webhooks", Package: "github.com/kedacore/keda/v2/cmd/webhooks"},
 			},
-			Files: []Files{{From: "config/crd/bases/*.yaml", To: "crds"}},
+			Files: []Files{
+				{From: "config/crd/kustomization.yaml", To: "crd"},
+				{From: "config/crd/bases/*.yaml", To: "crd/bases"},
+				{From: "config/crd/patches/*.yaml", To: "crd/patches"},
+				{From: "config/general/namespace.yaml", To: "access"},
+				{From: "config/service_account/service_account.yaml", To: "access"},
+				{From: "config/rbac/*role*.yaml", To: "access"},
+				{From: "config/metrics-server/role*.yaml", To: "access/metrics-server"},
+				{From: "config/webhooks/validation_webhooks.yaml", To: "webhooks"},
+			},
 			Stamp: func(version string) []string {
 				return []string{"github.com/kedacore/keda/v2/version.Version=" + strings.TrimPrefix(version, "v")}
 			},
@@ -132,6 +142,12 @@ func Catalogue() map[string]Recipe {
 				return []string{"k8s.io/component-base/version.gitVersion=" + version}
 			},
 			Minutes: 4,
+		},
+		{
+			Name:     CustomMetrics,
+			Module:   "sigs.k8s.io/prometheus-adapter",
+			Commands: []Command{{Binary: "prometheus-adapter", Package: "sigs.k8s.io/prometheus-adapter/cmd/adapter"}},
+			Minutes:  4,
 		},
 		{
 			Name:     Helm,

@@ -16,6 +16,8 @@ type Component struct {
 	Binary string
 	// Args are its arguments, without the program's name.
 	Args []string
+	// Env is its whole environment, as KEY=value.
+	Env []string
 	// Files are configuration files to write before it starts.
 	Files []File
 	// ReadyURL answers 200 once it serves.
@@ -42,6 +44,10 @@ const (
 	SimulatorName         = "simulator"
 	PrometheusName        = "prometheus"
 	MetricsServerName     = "metrics-server"
+	CustomMetricsName     = "custom-metrics"
+	KEDAOperatorName      = "keda-operator"
+	KEDAAdapterName       = "keda-adapter"
+	KEDAWebhooksName      = "keda-webhooks"
 )
 
 // Users of the API server, as which the components act.
@@ -53,6 +59,7 @@ const (
 	PrometheusUser        = "lab-prometheus"
 	SimulatorUser         = "lab-simulator"
 	MetricsServerUser     = "lab-metrics-server"
+	CustomMetricsUser     = "lab-custom-metrics"
 )
 
 // loopback is the address on which everything but the simulator's metrics
@@ -75,11 +82,15 @@ type Cluster struct {
 	// ResourceMetrics adds simulated CPU and memory usage of pods, and
 	// metrics-server, which serves it.
 	ResourceMetrics bool
+	// CustomMetrics adds the server of custom metrics, which takes them from
+	// Prometheus.
+	CustomMetrics bool
 	// Tuning holds what a user of the lab may set.
 	Tuning Tuning
 }
 
-// Ports are TCP ports on 127.0.0.1, but for Simulator, which is on 0.0.0.0.
+// Ports are TCP ports on 127.0.0.1, but for Simulator and KEDAWebhooks, which
+// are on 0.0.0.0.
 type Ports struct {
 	Etcd              int
 	EtcdPeer          int
@@ -91,6 +102,11 @@ type Ports struct {
 	Simulator         int
 	SimulatorControl  int
 	MetricsServer     int
+	CustomMetrics     int
+	KEDAHealth        int
+	KEDAService       int
+	KEDAAdapter       int
+	KEDAWebhooks      int
 }
 
 // Tuning are the settings of the components.
@@ -99,8 +115,8 @@ type Tuning struct {
 	// client of the controller manager and of the scheduler.
 	ControllerQPS   float32
 	ControllerBurst int
-	// HPASyncPeriod is the interval of the HorizontalPodAutoscaler controller.
-	HPASyncPeriod time.Duration
+	// HPA are the settings of the HorizontalPodAutoscaler controller.
+	HPA HPATuning
 	// ScrapeInterval is the interval at which Prometheus scrapes each pod and
 	// evaluates rules.
 	ScrapeInterval time.Duration
@@ -110,6 +126,17 @@ type Tuning struct {
 	// ExtraArgs are appended to the arguments of the component they are filed
 	// under.
 	ExtraArgs map[string][]string
+}
+
+// HPATuning are settings of the HorizontalPodAutoscaler controller. Zero leaves
+// Kubernetes' own default.
+type HPATuning struct {
+	SyncPeriod              time.Duration
+	DownscaleStabilization  time.Duration
+	Tolerance               float64
+	CPUInitializationPeriod time.Duration
+	InitialReadinessDelay   time.Duration
+	ConcurrentSyncs         int
 }
 
 // PKI returns the path of a file in the folder of certificates and keys.
@@ -139,6 +166,13 @@ func (c Cluster) All(metrics bool) []Component {
 	if c.ResourceMetrics {
 		components = append(components, c.MetricsServer())
 	}
+	if c.CustomMetrics {
+		components = append(components, c.CustomMetricsServer())
+	}
+	return c.withExtraArgs(components)
+}
+
+func (c Cluster) withExtraArgs(components []Component) []Component {
 	for i := range components {
 		components[i].Args = append(components[i].Args, c.Tuning.ExtraArgs[components[i].Name]...)
 	}

@@ -10,7 +10,7 @@ func (c Cluster) ControllerManager() Component {
 	return Component{
 		Name:   ControllerManagerName,
 		Binary: c.Binaries["kube-controller-manager"],
-		Args: []string{
+		Args: append([]string{
 			"--kubeconfig=" + kubeconfig,
 			"--authentication-kubeconfig=" + kubeconfig,
 			"--authorization-kubeconfig=" + kubeconfig,
@@ -29,11 +29,32 @@ func (c Cluster) ControllerManager() Component {
 			"--allocate-node-cidrs=false",
 			fmt.Sprintf("--kube-api-qps=%g", c.Tuning.ControllerQPS),
 			fmt.Sprintf("--kube-api-burst=%d", c.Tuning.ControllerBurst),
-			fmt.Sprintf("--horizontal-pod-autoscaler-sync-period=%s", c.Tuning.HPASyncPeriod),
 			"--profiling=false",
-		},
+		}, c.Tuning.HPA.args()...),
 		ReadyURL:    fmt.Sprintf("https://%s:%d/healthz", loopback, c.Ports.ControllerManager),
 		After:       []string{APIServerName},
 		StopTimeout: stopTimeout,
 	}
+}
+
+// args returns the flags of what is set.
+func (t HPATuning) args() []string {
+	var args []string
+	for _, setting := range []struct {
+		flag string
+		set  bool
+		to   any
+	}{
+		{"horizontal-pod-autoscaler-sync-period", t.SyncPeriod != 0, t.SyncPeriod},
+		{"horizontal-pod-autoscaler-downscale-stabilization", t.DownscaleStabilization != 0, t.DownscaleStabilization},
+		{"horizontal-pod-autoscaler-tolerance", t.Tolerance != 0, t.Tolerance},
+		{"horizontal-pod-autoscaler-cpu-initialization-period", t.CPUInitializationPeriod != 0, t.CPUInitializationPeriod},
+		{"horizontal-pod-autoscaler-initial-readiness-delay", t.InitialReadinessDelay != 0, t.InitialReadinessDelay},
+		{"concurrent-horizontal-pod-autoscaler-syncs", t.ConcurrentSyncs != 0, t.ConcurrentSyncs},
+	} {
+		if setting.set {
+			args = append(args, fmt.Sprintf("--%s=%v", setting.flag, setting.to))
+		}
+	}
+	return args
 }
