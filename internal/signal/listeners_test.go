@@ -288,10 +288,12 @@ func TestWhyAnEndpointIsNotListenedAt(t *testing.T) {
 		reason string
 		want   string
 	}{
-		"an error of the server":    {answer: status(500), want: "status 500 Internal Server Error"},
-		"not found":                 {answer: status(404), want: "status 404"},
-		"another success":           {answer: status(202), want: "status 202"},
-		"a redirect":                {answer: func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, elsewhere.URL, 307) }, want: "redirects are not followed"},
+		"an error of the server": {answer: status(500), want: "status 500 Internal Server Error"},
+		"not found":              {answer: status(404), want: "status 404"},
+		"another success":        {answer: status(202), want: "status 202"},
+		"a redirect": {answer: func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, elsewhere.URL, http.StatusTemporaryRedirect)
+		}, want: "redirects are not followed"},
 		"a page":                    {answer: says("text/html", "<html>"), want: `Content-Type "text/html": must be text/event-stream`},
 		"no token":                  {answer: status(401), want: "no token"},
 		"no right":                  {answer: status(403), want: "no token"},
@@ -312,7 +314,7 @@ func TestWhyAnEndpointIsNotListenedAt(t *testing.T) {
 		},
 		"a dial that takes too long": {
 			dial: func(ctx context.Context, _, _ string) (net.Conn, error) { <-ctx.Done(); return nil, ctx.Err() },
-			url: "https://signals.example.com", want: "does not answer in time",
+			url:  "https://signals.example.com", want: "does not answer in time",
 		},
 		"a Secret that is missing": {
 			answer: status(204), reason: v1alpha1.ReasonSecretNotFound, want: "Secret token does not exist",
@@ -831,4 +833,31 @@ func TestNothingIsHeardAfterTheEnd(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+func TestTheEndWaitsForARecord(t *testing.T) {
+	t.Parallel()
+	server := serve(t, streams(events, "data: {\"signal\":\"ScaleUp\"}\n\n"))
+	w := listen(t)
+	asked, goOn := make(chan struct{}), make(chan struct{})
+	w.acceptor.fail = func(int, signals.Message) error {
+		close(asked)
+		<-goOn
+		return nil
+	}
+	w.Set(key, Endpoint{URL: server.URL, Interval: time.Hour})
+	<-asked
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	ended := make(chan error)
+	go func() { ended <- w.Start(ctx) }()
+	select {
+	case <-ended:
+		t.Error("the listeners have ended in the middle of a record")
+	case <-time.After(100 * time.Millisecond):
+		close(goOn)
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	}
 }
