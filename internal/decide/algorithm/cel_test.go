@@ -3,6 +3,7 @@ package algorithm
 import (
 	"context"
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -60,6 +61,30 @@ func TestCELComputesTheCount(t *testing.T) {
 				t.Errorf("got %d, want %d", r.Replicas, want)
 			}
 		})
+	}
+}
+
+func TestExpressionsOfTheDocumentation(t *testing.T) {
+	page, err := os.ReadFile("../../../docs/scaling-decision.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := newTestCEL(t)
+	metrics := []scaling.MetricInfo{{Name: "qps"}, {Name: "queue"}, {Name: "gpu"}}
+	found, fenced := 0, false
+	for line := range strings.Lines(string(page)) {
+		if strings.HasPrefix(line, "```") {
+			fenced = !fenced
+		}
+		if expression, indented := strings.CutPrefix(strings.TrimRight(line, "\n"), "    "); indented && !fenced {
+			found++
+			for _, err := range c.Validate(map[string]string{"expression": expression}, metrics) {
+				t.Errorf("%s: %v", expression, err)
+			}
+		}
+	}
+	if found < 3 {
+		t.Errorf("%d expressions were found, want the three of the page", found)
 	}
 }
 

@@ -385,7 +385,7 @@ func TestMemoryIsBounded(t *testing.T) {
 	w := newWorld(t, 5, 1, 1000, metric("a"))
 	w.settings.Window = new(scaling.MaxWindow)
 	w.settings.ScaleDown.StabilizationWindow = time.Hour
-	for i := range 20_000 {
+	for i := range 8000 {
 		w.after(time.Second, w.needs(float64(100+i*37%500)))
 	}
 	samples := w.memory.metrics["a#0"].samples

@@ -124,7 +124,7 @@ func randomRules(r *rand.Rand, window time.Duration) Rules {
 }
 
 func TestSequencesEqualThoseOfAHorizontalPodAutoscaler(t *testing.T) {
-	for seed := range uint64(2000) {
+	for seed := range uint64(600) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		least := r.Int32N(4)
 		most := least + 1 + r.Int32N(40)

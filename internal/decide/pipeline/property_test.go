@@ -115,8 +115,8 @@ func usableReading(r Reading) bool {
 
 func FuzzDecide(f *testing.F) {
 	r := rand.New(rand.NewPCG(1, 2))
-	for range 300 {
-		seed := make([]byte, 400)
+	for range 60 {
+		seed := make([]byte, 200)
 		for i := range seed {
 			seed[i] = byte(r.UintN(256))
 		}
@@ -168,7 +168,7 @@ func FuzzDecide(f *testing.F) {
 }
 
 func TestMoreLoadNeverGivesLess(t *testing.T) {
-	for seed := range uint64(3000) {
+	for seed := range uint64(1000) {
 		r := rand.New(rand.NewPCG(seed, 3))
 		data := make([]byte, 64)
 		for i := range data {
