@@ -379,7 +379,7 @@ func TestSlowClientsAreCutOff(t *testing.T) {
 		if s.ReadHeaderTimeout <= 0 || s.ReadTimeout <= 0 || s.WriteTimeout <= 0 || s.IdleTimeout <= 0 || s.MaxHeaderBytes <= 0 {
 			t.Errorf("a limit is missing: %+v", s)
 		}
-		s.ReadHeaderTimeout, s.ReadTimeout = 200*time.Millisecond, 300*time.Millisecond
+		s.ReadHeaderTimeout, s.ReadTimeout = 3*time.Second, 4*time.Second
 	})
 	for name, sent := range map[string]string{
 		"in the head": "POST /signals/ai/scaler HTTP/1.1\r\nHost: x\r\nAuthor",
