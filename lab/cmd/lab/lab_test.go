@@ -86,6 +86,10 @@ func TestUpStatusDown(t *testing.T) {
 		t.Errorf("up with another version: %v, %q, want advice", err, stderr)
 	}
 
+	if _, stderr, err := call(t, state, "up", "--with=keda"); err == nil || !strings.Contains(stderr, "without keda") {
+		t.Errorf("up with a further part: %v, %q, want advice", err, stderr)
+	}
+
 	for _, args := range [][]string{{"stop-part", "prometheus"}, {"logs", "kube-apiserver", "-n", "5"}, {"restart-part", "simulator"}} {
 		if stdout, stderr, err := call(t, state, args...); err != nil {
 			t.Errorf("%v: %v, %q, %q", args, err, stdout, stderr)

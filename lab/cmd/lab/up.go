@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -66,7 +67,7 @@ func up(flags *flag.FlagSet) func(context.Context, []string) error {
 		status, err := client.Status(ctx)
 		switch {
 		case err == nil:
-			err = revive(ctx, client, status, *version)
+			err = revive(ctx, client, status, *version, parts)
 		case errors.Is(err, control.ErrNoLab):
 			err = launch(ctx, dir, settings{
 				Repo: *repo, KubernetesVersion: *version, With: parts, WithoutManager: *withoutManager, Nodes: *nodes, HPASyncPeriod: *hpa,
@@ -85,10 +86,15 @@ func up(flags *flag.FlagSet) func(context.Context, []string) error {
 }
 
 // revive starts what does not run of a lab that is up.
-func revive(ctx context.Context, client *control.Client, status control.Status, version string) error {
+func revive(ctx context.Context, client *control.Client, status control.Status, version string, with []string) error {
 	version = strings.TrimPrefix(version, "v")
 	if version != "" && version != status.KubernetesVersion && !strings.HasPrefix(status.KubernetesVersion, version+".") {
 		return fmt.Errorf("a lab with Kubernetes %s is running; stop it by `lab down` before you start one with %s", status.KubernetesVersion, version)
+	}
+	for _, name := range with {
+		if !slices.Contains(status.With, name) {
+			return fmt.Errorf("a lab without %s is running; stop it by `lab down` before you start one with it", name)
+		}
 	}
 	for _, part := range status.Parts {
 		if part.Running {
