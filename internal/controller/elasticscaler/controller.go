@@ -316,23 +316,38 @@ func (r *Reconciler) finish(ctx context.Context, p *pass, cause error) error {
 	return errors.Join(cause, err)
 }
 
-// noteChanges adds an event for each condition that has turned for the worse, and for what a spec warns of.
+// noted are the conditions that events tell of, the cause before what follows from it. Ready sums them up.
+var noted = []string{
+	v1alpha1.ConditionValidated,
+	v1alpha1.ConditionScalerConflict,
+	v1alpha1.ConditionActivationSourceMissing,
+	v1alpha1.ConditionMetricsCollected,
+	v1alpha1.ConditionAvailable,
+	v1alpha1.ConditionReconciliationComplete,
+	v1alpha1.ConditionScalingCalculated,
+	v1alpha1.ConditionDegraded,
+}
+
+// noteChanges adds an event for each trouble that the conditions tell of since this pass, and for what a spec warns of. Of
+// the events of one pass with one reason the API server keeps one.
 func (p *pass) noteChanges(before, after v1alpha1.ElasticScalerStatus) {
-	told := map[string]bool{}
-	for _, c := range after.Conditions {
-		last := meta.FindStatusCondition(before.Conditions, c.Type)
-		if desired.Healthy(c) || last != nil && last.Status == c.Status && last.Reason == c.Reason {
+	told, ofMetrics := map[string]bool{}, false
+	for _, conditionType := range noted {
+		c, last := meta.FindStatusCondition(after.Conditions, conditionType), meta.FindStatusCondition(before.Conditions, conditionType)
+		if c == nil || desired.Healthy(*c) || told[c.Reason] || last != nil && last.Status == c.Status && last.Reason == c.Reason {
 			continue
 		}
-		// Several conditions tell of one trouble.
-		if text := c.Reason + c.Message; !told[text] {
-			told[text] = true
-			p.events = append(p.events, notice{kind: "Warning", reason: c.Reason, action: "Reconcile", note: c.Message})
+		// What a missing metric leads to has the same message.
+		if ofMetrics && (conditionType == v1alpha1.ConditionScalingCalculated || conditionType == v1alpha1.ConditionDegraded) {
+			continue
 		}
+		told[c.Reason] = true
+		ofMetrics = ofMetrics || conditionType == v1alpha1.ConditionMetricsCollected
+		p.events = append(p.events, notice{kind: "Warning", reason: c.Reason, action: "Reconcile", note: c.Message})
 	}
 	if before.ObservedGeneration == nil || after.ObservedGeneration == nil || *before.ObservedGeneration != *after.ObservedGeneration {
-		for _, w := range p.known.warnings {
-			p.events = append(p.events, notice{kind: "Warning", reason: v1alpha1.ReasonValid, action: "Validate", note: w})
+		if len(p.known.warnings) > 0 {
+			p.events = append(p.events, notice{kind: "Warning", reason: v1alpha1.ReasonValid, action: "Validate", note: strings.Join(p.known.warnings, "; ")})
 		}
 	}
 }
