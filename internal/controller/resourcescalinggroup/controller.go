@@ -28,6 +28,7 @@ import (
 	"github.com/pd-orchestrator/pd-orchestrator/internal/config"
 	"github.com/pd-orchestrator/pd-orchestrator/internal/decide/groups"
 	"github.com/pd-orchestrator/pd-orchestrator/internal/desired"
+	"github.com/pd-orchestrator/pd-orchestrator/internal/kube"
 	"github.com/pd-orchestrator/pd-orchestrator/internal/metricsource"
 	"github.com/pd-orchestrator/pd-orchestrator/internal/telemetry"
 )
@@ -63,7 +64,8 @@ type Reconciler struct {
 	// Concurrency is how many objects are worked on at a time.
 	Concurrency int
 
-	kinds    *kindWatches
+	indexer  client.FieldIndexer
+	watches  *kube.Watches
 	failures failures
 }
 

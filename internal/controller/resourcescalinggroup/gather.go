@@ -40,6 +40,11 @@ func (t target) String() string {
 	return fmt.Sprintf("%s %s/%s", t.kind.GroupVersionKind.Kind, t.namespace, t.workload)
 }
 
+// key is the TargetKey of the workload.
+func (t target) key() string {
+	return kube.TargetKey(t.kind.GroupVersion().String(), t.kind.GroupVersionKind.Kind, t.namespace, t.workload)
+}
+
 // copies are the objects of one clone that exist.
 type copies struct {
 	workloads map[string]*unstructured.Unstructured // by target name
@@ -112,7 +117,7 @@ func (r *Reconciler) gatherTargets(ctx context.Context, rsg *v1alpha1.ResourceSc
 				"target %q is in namespace %s: must be in %s, unless the operator allows other namespaces", t.Name, entry.namespace, rsg.Namespace)
 			continue
 		}
-		served, err := r.kinds.ensure(ctx, entry.kind)
+		served, err := r.watchKind(ctx, entry.kind)
 		if err != nil {
 			return err
 		}
@@ -175,8 +180,7 @@ func (r *Reconciler) checkManagers(ctx context.Context, rsg *v1alpha1.ResourceSc
 // is older, or of the same age and first by name. "" where there is none.
 func (r *Reconciler) otherManager(ctx context.Context, rsg *v1alpha1.ResourceScalingGroup, t target) (string, error) {
 	var list v1alpha1.ResourceScalingGroupList
-	key := targetKey(t.kind.GroupVersionKind.Kind, t.namespace, t.workload)
-	if err := r.Client.List(ctx, &list, client.MatchingFields{indexTarget: key}, client.UnsafeDisableDeepCopy); err != nil {
+	if err := r.Client.List(ctx, &list, client.MatchingFields{indexTarget: t.key()}, client.UnsafeDisableDeepCopy); err != nil {
 		return "", fmt.Errorf("listing ResourceScalingGroups: %w", err)
 	}
 	for i := range list.Items {
@@ -184,7 +188,7 @@ func (r *Reconciler) otherManager(ctx context.Context, rsg *v1alpha1.ResourceSca
 		if other.UID == rsg.UID || other.DeletionTimestamp != nil || other.Spec.ScalingStrategy.Type != rsg.Spec.ScalingStrategy.Type {
 			continue
 		}
-		if cmp.Or(other.CreationTimestamp.Compare(rsg.CreationTimestamp.Time), cmp.Compare(nameOf(other), nameOf(rsg))) < 0 {
+		if older(other, rsg) {
 			return nameOf(other), nil
 		}
 	}

@@ -57,12 +57,12 @@ func (r *Reconciler) follow(ctx context.Context, p *pass) error {
 
 // setCount writes the count of one target, unless somebody else scales it.
 func (r *Reconciler) setCount(ctx context.Context, p *pass, t target, config v1alpha1.LeaderFollowerConfig, plan ratio.Plan, want int32) error {
-	others, err := r.scalersOf(ctx, t.namespace, t.kind.GroupVersionKind.Kind, t.workload)
+	rival, err := r.rivalOf(ctx, p.rsg, t)
 	if err != nil {
 		return err
 	}
-	if len(others) > 0 {
-		p.inplace.Conflicts = append(p.inplace.Conflicts, fmt.Sprintf("%s of target %q is scaled by %s", t, t.name, others[0]))
+	if rival != "" {
+		p.inplace.Conflicts = append(p.inplace.Conflicts, fmt.Sprintf("%s of target %q is scaled by %s", t, t.name, rival))
 		return nil
 	}
 	had := clone.Replicas(t.base)

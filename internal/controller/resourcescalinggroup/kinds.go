@@ -3,23 +3,27 @@ package resourcescalinggroup
 import (
 	"context"
 	"fmt"
-	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
-	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
-	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/pd-orchestrator/pd-orchestrator/api/autoscaling/v1alpha1"
+	elasticscalerv1alpha1 "github.com/pd-orchestrator/pd-orchestrator/api/elasticscaler/v1alpha1"
+	tidalv1alpha1 "github.com/pd-orchestrator/pd-orchestrator/api/tidal/v1alpha1"
 	"github.com/pd-orchestrator/pd-orchestrator/internal/decide/clone"
 	"github.com/pd-orchestrator/pd-orchestrator/internal/kube"
+)
+
+// Resources of this product's other components, whose CRDs may come later or never.
+var (
+	elasticScalers = elasticscalerv1alpha1.GroupVersion.WithResource("elasticscalers").GroupResource()
+	tidals         = tidalv1alpha1.GroupVersion.WithResource("tidals").GroupResource()
 )
 
 // newCRD returns an empty CustomResourceDefinition of which only the metadata is read.
@@ -29,72 +33,82 @@ func newCRD() *metav1.PartialObjectMetadata {
 	return crd
 }
 
-// kindWatches starts to watch a kind that comes from a CRD when it is first needed and served. Kinds that every API
-// server has are watched from the start.
-type kindWatches struct {
-	mgr        manager.Manager
-	controller controller.Controller
-	handler    handler.MapFunc
-
-	mu      sync.Mutex
-	started map[schema.GroupKind]bool
+// watchCRD sees to it that objects of a kind that comes from a CRD are watched, and reports whether the cache can answer
+// for them: not while the CRD is missing, nor where they may not be listed.
+func (r *Reconciler) watchCRD(ctx context.Context, resource schema.GroupResource, watch kube.Watch) (served, readable bool, err error) {
+	err = r.Client.Get(ctx, types.NamespacedName{Name: resource.String()}, newCRD())
+	if apierrors.IsNotFound(err) {
+		return false, false, nil
+	}
+	if err != nil {
+		return false, false, fmt.Errorf("looking for CRD %s: %w", resource, err)
+	}
+	readable, err = r.watches.Ensure(ctx, watch)
+	return true, readable, err
 }
 
-// ensure reports whether objects of the kind can be read, and sees to it that they are watched if so.
-func (k *kindWatches) ensure(ctx context.Context, kind clone.Kind) (bool, error) {
+// watchKind does so for a kind of workload, and reports whether the cluster serves it. Kinds that every API server has are
+// watched from the start.
+func (r *Reconciler) watchKind(ctx context.Context, kind clone.Kind) (bool, error) {
 	if kind.Builtin {
 		return true, nil
 	}
-	crd := newCRD()
-	err := k.mgr.GetClient().Get(ctx, types.NamespacedName{Name: kind.CRDName()}, crd)
-	if apierrors.IsNotFound(err) {
-		return false, nil
-	}
-	if err != nil {
-		return false, fmt.Errorf("looking for CRD %s: %w", kind.CRDName(), err)
-	}
-
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	gk := kind.GroupKind()
-	if k.started[gk] {
-		return true, nil
-	}
-	if _, err := k.mgr.GetRESTMapper().RESTMapping(gk, kind.Version); err != nil {
-		if meta.IsNoMatchError(err) {
-			return false, fmt.Errorf("CRD %s exists and %s is not served yet", kind.CRDName(), kind.GroupVersionKind)
-		}
-		return false, fmt.Errorf("looking for %s: %w", kind.GroupVersionKind, err)
-	}
 	obj := kube.NewWorkload(kind.GroupVersionKind)
-	if err := k.mgr.GetFieldIndexer().IndexField(ctx, obj, indexOwner, byOwner); err != nil {
-		return false, fmt.Errorf("indexing %s: %w", kind.GroupVersionKind.Kind, err)
+	served, readable, err := r.watchCRD(ctx, kind.GroupResource(), kube.Watch{
+		Object:     obj,
+		Kind:       kind.GroupVersionKind,
+		Index:      func(ctx context.Context) error { return r.indexer.IndexField(ctx, obj, indexOwner, byOwner) },
+		Handler:    handler.EnqueueRequestsFromMapFunc(r.requestsForObject),
+		Predicates: []predicate.Predicate{workloadChange},
+	})
+	if err == nil && served && !readable {
+		return true, fmt.Errorf("listing %s: there is no answer, or no right to", kind.GroupVersionKind.Kind)
 	}
-	var object client.Object = obj
-	if err := k.controller.Watch(source.Kind(k.mgr.GetCache(), object, handler.EnqueueRequestsFromMapFunc(k.handler), workloadChange)); err != nil {
-		return false, fmt.Errorf("watching %s: %w", kind.GroupVersionKind.Kind, err)
-	}
-	k.started[gk] = true
-	return true, nil
+	return served, err
 }
 
-// requestsForCRD maps the CRD of a kind to the ResourceScalingGroups with a target of that kind.
+// watchScalers does so for ElasticScalers, and reports whether there are any to read.
+func (r *Reconciler) watchScalers(ctx context.Context) (bool, error) {
+	return r.watchOurs(ctx, elasticScalers, &elasticscalerv1alpha1.ElasticScaler{}, elasticscalerv1alpha1.GroupVersion.WithKind("ElasticScaler"))
+}
+
+// watchTidals does so for Tidals, which can stand between an ElasticScaler and what it scales.
+func (r *Reconciler) watchTidals(ctx context.Context) (bool, error) {
+	return r.watchOurs(ctx, tidals, &tidalv1alpha1.Tidal{}, tidalv1alpha1.GroupVersion.WithKind("Tidal"))
+}
+
+func (r *Reconciler) watchOurs(ctx context.Context, resource schema.GroupResource, obj client.Object, gvk schema.GroupVersionKind) (bool, error) {
+	_, readable, err := r.watchCRD(ctx, resource, kube.Watch{
+		Object:     obj,
+		Kind:       gvk,
+		Index:      func(ctx context.Context) error { return r.indexer.IndexField(ctx, obj, indexScaler, scaledBy) },
+		Handler:    handler.EnqueueRequestsFromMapFunc(r.requestsForScaler),
+		Predicates: []predicate.Predicate{predicate.GenerationChangedPredicate{}},
+	})
+	return readable, err
+}
+
+// requestsForCRD maps a CRD to the ResourceScalingGroups that its kind matters to: those with a target of it and, where it is
+// the CRD of those who may scale them, all.
 func (r *Reconciler) requestsForCRD(ctx context.Context, crd client.Object) []reconcile.Request {
+	if crd.GetName() == elasticScalers.String() || crd.GetName() == tidals.String() {
+		return r.requestsForThose(ctx, func(clone.Kind) bool { return true })
+	}
+	return r.requestsForThose(ctx, func(kind clone.Kind) bool { return !kind.Builtin && kind.CRDName() == crd.GetName() })
+}
+
+// requestsForThose lists the ResourceScalingGroups with a target of such a kind.
+func (r *Reconciler) requestsForThose(ctx context.Context, such func(clone.Kind) bool) []reconcile.Request {
+	var list v1alpha1.ResourceScalingGroupList
+	if err := r.Client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
+		return nil
+	}
 	var requests []reconcile.Request
-	for _, kind := range clone.Kinds() {
-		if kind.Builtin || kind.CRDName() != crd.GetName() {
-			continue
-		}
-		var list v1alpha1.ResourceScalingGroupList
-		if err := r.Client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
-			return nil
-		}
-		for i := range list.Items {
-			for _, t := range list.Items[i].Spec.TargetResources {
-				if ref, err := clone.Resolve(t.ResourceRef); err == nil && ref.Kind.GroupKind() == kind.GroupKind() {
-					requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
-					break
-				}
+	for i := range list.Items {
+		for _, t := range list.Items[i].Spec.TargetResources {
+			if ref, err := clone.Resolve(t.ResourceRef); err == nil && such(ref.Kind) {
+				requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
+				break
 			}
 		}
 	}

@@ -13,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
@@ -40,6 +39,8 @@ import (
 // +kubebuilder:rbac:groups=leaderworkerset.x-k8s.io,resources=leaderworkersets/scale,verbs=update
 // +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,verbs=get;list;watch
 // +kubebuilder:rbac:groups=autoscaling,resources=horizontalpodautoscalers,verbs=get;list;watch
+// +kubebuilder:rbac:groups=elasticscaler.io,resources=elasticscalers,verbs=get;list;watch
+// +kubebuilder:rbac:groups=tidal.io,resources=tidals,verbs=get;list;watch
 // +kubebuilder:rbac:groups="",resources=secrets;serviceaccounts;persistentvolumeclaims,verbs=get
 // +kubebuilder:rbac:groups=apps,resources=replicasets,verbs=get;list;watch
 // +kubebuilder:rbac:groups=apps,resources=controllerrevisions,verbs=get;list;watch;create;patch
@@ -59,17 +60,16 @@ const (
 const (
 	// indexOwner finds objects by the namespace and name of the ResourceScalingGroup in their labels.
 	indexOwner = "rsg.owner"
-	// indexTarget finds ResourceScalingGroups by a workload they name as a target.
+	// indexTarget finds ResourceScalingGroups by an object whose count matters to them: a workload that they name as a
+	// target, or themselves.
 	indexTarget = "rsg.target"
-	// indexScaler finds HPAs by what they scale.
+	// indexScaler finds HPAs, ElasticScalers and Tidals by what they name as their target.
 	indexScaler = "rsg.scaler"
 	// indexConflict finds ResourceScalingGroups that wait for a name in their namespace to become free.
 	indexConflict = "rsg.conflict"
 )
 
 func ownerKey(namespace, name string) string { return namespace + "/" + name }
-
-func targetKey(kind, namespace, name string) string { return kind + "/" + namespace + "/" + name }
 
 // CacheOptions limits what the cache of this controller holds: of pods what decisions read, of ConfigMaps and
 // ControllerRevisions those of ResourceScalingGroups.
@@ -102,7 +102,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) err
 			return fmt.Errorf("indexing by owner: %w", err)
 		}
 	}
-	for key, index := range map[string]client.IndexerFunc{indexTarget: targetsOf, indexConflict: conflictOf} {
+	for key, index := range map[string]client.IndexerFunc{indexTarget: countsOf, indexConflict: conflictOf} {
 		if err := indexer.IndexField(ctx, &v1alpha1.ResourceScalingGroup{}, key, index); err != nil {
 			return fmt.Errorf("indexing ResourceScalingGroups: %w", err)
 		}
@@ -133,7 +133,8 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) err
 	if err != nil {
 		return fmt.Errorf("setting up controller %s: %w", Component, err)
 	}
-	r.kinds = &kindWatches{mgr: mgr, controller: c, handler: r.requestsForObject, started: map[schema.GroupKind]bool{}}
+	r.indexer = indexer
+	r.watches = kube.NewWatches(mgr.GetCache(), c, r.APIReader, r.Clock)
 	return nil
 }
 
@@ -152,8 +153,22 @@ func targetsOf(obj client.Object) []string {
 	keys := make([]string, 0, len(rsg.Spec.TargetResources))
 	for _, t := range rsg.Spec.TargetResources {
 		if ref, err := clone.Resolve(t.ResourceRef); err == nil {
-			keys = append(keys, targetKey(ref.Kind.GroupVersionKind.Kind, cmp.Or(t.ResourceRef.Namespace, rsg.Namespace), ref.Name))
+			keys = append(keys, kube.TargetKey(ref.Kind.GroupVersion().String(), ref.Kind.GroupVersionKind.Kind, cmp.Or(t.ResourceRef.Namespace, rsg.Namespace), ref.Name))
 		}
+	}
+	return keys
+}
+
+// groupsKey is the TargetKey of a ResourceScalingGroup itself.
+func groupsKey(rsg *v1alpha1.ResourceScalingGroup) string {
+	return kube.TargetKey(v1alpha1.GroupVersion.String(), "ResourceScalingGroup", rsg.Namespace, rsg.Name)
+}
+
+// countsOf has each key in the form that leaves the group out, too, which references may.
+func countsOf(obj client.Object) []string {
+	keys := append(targetsOf(obj), groupsKey(obj.(*v1alpha1.ResourceScalingGroup)))
+	for _, key := range keys {
+		keys = append(keys, kube.WithoutGroup(key))
 	}
 	return keys
 }
@@ -184,9 +199,9 @@ func (r *Reconciler) requestsForRival(ctx context.Context, obj client.Object) []
 // labels, those that name it as a target, and those that wait for a name in its namespace.
 func (r *Reconciler) requestsForObject(ctx context.Context, obj client.Object) []reconcile.Request {
 	requests := requestsByLabels(obj)
-	kind := obj.GetObjectKind().GroupVersionKind().Kind
+	apiVersion, kind := obj.GetObjectKind().GroupVersionKind().ToAPIVersionAndKind()
 	for index, key := range map[string]string{
-		indexTarget:   targetKey(kind, obj.GetNamespace(), obj.GetName()),
+		indexTarget:   kube.TargetKey(apiVersion, kind, obj.GetNamespace(), obj.GetName()),
 		indexConflict: obj.GetNamespace(),
 	} {
 		requests = append(requests, r.requestsByIndex(ctx, index, key)...)
@@ -222,18 +237,20 @@ func (r *Reconciler) requestsForPod(ctx context.Context, obj client.Object) []re
 	}
 	var requests []reconcile.Request
 	for _, owner := range kube.OwnersOf(ctx, r.Client, obj) {
-		requests = append(requests, r.requestsByIndex(ctx, indexTarget, targetKey(owner.Kind, obj.GetNamespace(), owner.Name))...)
+		requests = append(requests, r.requestsByIndex(ctx, indexTarget, kube.TargetKey(owner.APIVersion, owner.Kind, obj.GetNamespace(), owner.Name))...)
 	}
 	return requests
 }
 
-// requestsForScaler maps an HPA to the ResourceScalingGroups that its target is, or is a workload of.
+// requestsForScaler maps an HPA, an ElasticScaler or a Tidal to the ResourceScalingGroups whose count it sets, or that of a
+// workload of theirs.
 func (r *Reconciler) requestsForScaler(ctx context.Context, obj client.Object) []reconcile.Request {
-	ref := obj.(*autoscalingv2.HorizontalPodAutoscaler).Spec.ScaleTargetRef
-	if ref.Kind == "ResourceScalingGroup" {
-		return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: obj.GetNamespace(), Name: ref.Name}}}
+	requests := r.requestsByIndex(ctx, indexTarget, r.targetOf(ctx, obj))
+	hpa, ok := obj.(*autoscalingv2.HorizontalPodAutoscaler)
+	if !ok {
+		return requests
 	}
-	requests := r.requestsByIndex(ctx, indexTarget, targetKey(ref.Kind, obj.GetNamespace(), ref.Name))
+	ref := hpa.Spec.ScaleTargetRef
 	for _, kind := range clone.Kinds() {
 		if kind.GroupVersionKind.Kind != ref.Kind || !kind.Builtin {
 			continue

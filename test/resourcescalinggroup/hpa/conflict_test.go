@@ -2,14 +2,12 @@ package hpa
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -30,7 +28,7 @@ func TestTwoHPAsOnTheGroups(t *testing.T) {
 	external.Set(w.Namespace, "queue_length", "40")
 	w.Create(makeHPA(w, "first", groups(w), 1, 2, externalAverage("queue_length", "10")))
 	waitLooked(w, "first")
-	noCondition(w, v1alpha1.ConditionScalerConflict)
+	w.NoCondition(v1alpha1.ConditionScalerConflict)
 	w.Create(makeHPA(w, "second", groups(w), 1, 4, externalAverage("queue_length", "10")))
 	w.Condition(v1alpha1.ConditionScalerConflict, metav1.ConditionTrue, v1alpha1.ReasonScalerConflict,
 		fmt.Sprintf("HorizontalPodAutoscaler %s/first", w.Namespace), fmt.Sprintf("HorizontalPodAutoscaler %s/second", w.Namespace))
@@ -38,7 +36,7 @@ func TestTwoHPAsOnTheGroups(t *testing.T) {
 		waitHPA(w, name, name+" to stop", ambiguous)
 	}
 	w.Delete(&autoscalingv2.HorizontalPodAutoscaler{}, w.Namespace, "first")
-	noCondition(w, v1alpha1.ConditionScalerConflict)
+	w.NoCondition(v1alpha1.ConditionScalerConflict)
 	w.Settled(4)
 }
 
@@ -53,12 +51,12 @@ func TestHPAOnTheBase(t *testing.T) {
 	w.Create(makeHPA(w, "prefill", deployment("llm-prefill"), 1, 3, cpuUtilization(100)))
 	waitLooked(w, "prefill")
 	// Without a clone nobody else has its labels.
-	noCondition(w, v1alpha1.ConditionSelectorOverlap)
+	w.NoCondition(v1alpha1.ConditionSelectorOverlap)
 	w.ScaleTo(2)
 	w.Settled(2)
 	on := fmt.Sprintf("HorizontalPodAutoscaler %s/prefill on llm-prefill", w.Namespace)
 	w.Condition(v1alpha1.ConditionSelectorOverlap, metav1.ConditionTrue, v1alpha1.ReasonSharedLabels, on)
-	noCondition(w, v1alpha1.ConditionScalerConflict)
+	w.NoCondition(v1alpha1.ConditionScalerConflict)
 
 	w.Create(makeHPA(w, "llm", groups(w), 1, 3, cpuUtilization(100)))
 	for _, name := range []string{"prefill", "llm"} {
@@ -66,7 +64,7 @@ func TestHPAOnTheBase(t *testing.T) {
 	}
 	w.Condition(v1alpha1.ConditionSelectorOverlap, metav1.ConditionTrue, v1alpha1.ReasonSharedLabels, on, "AmbiguousSelector")
 	w.Delete(&autoscalingv2.HorizontalPodAutoscaler{}, w.Namespace, "prefill")
-	noCondition(w, v1alpha1.ConditionSelectorOverlap)
+	w.NoCondition(v1alpha1.ConditionSelectorOverlap)
 	waitHPA(w, "llm", "the HPA on the groups to work", func(hpa *autoscalingv2.HorizontalPodAutoscaler) error {
 		return hasCondition(hpa, autoscalingv2.ScalingActive, corev1.ConditionTrue, "ValidMetricFound")
 	})
@@ -94,7 +92,7 @@ func TestHPAOnAFollower(t *testing.T) {
 	w.Create(rsg)
 	w.Condition(v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonReconciled)
 	waitReplicas(w, "llm-decode", 2)
-	noCondition(w, v1alpha1.ConditionScalerConflict)
+	w.NoCondition(v1alpha1.ConditionScalerConflict)
 
 	// Its minimum is more than the leader's count, so the HPA raises the follower whatever the metric says.
 	w.Create(makeHPA(w, "decode", deployment("llm-decode"), 5, 6, cpuUtilization(100)))
@@ -116,22 +114,8 @@ func TestHPAOnAFollower(t *testing.T) {
 
 	w.Delete(&autoscalingv2.HorizontalPodAutoscaler{}, w.Namespace, "decode")
 	waitReplicas(w, "llm-decode", 3)
-	noCondition(w, v1alpha1.ConditionScalerConflict)
+	w.NoCondition(v1alpha1.ConditionScalerConflict)
 	w.Condition(v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonReconciled)
-}
-
-// noCondition waits until what was written last is observed, and no such condition shows.
-func noCondition(w *rsgtest.World, conditionType string) {
-	w.T.Helper()
-	w.Until("no condition "+conditionType, func(rsg *v1alpha1.ResourceScalingGroup) error {
-		if rsg.Status.ObservedGeneration != rsg.Generation {
-			return errors.New("the generation is not observed yet")
-		}
-		if c := meta.FindStatusCondition(rsg.Status.Conditions, conditionType); c != nil {
-			return fmt.Errorf("it is %s: %s", c.Status, c.Message)
-		}
-		return nil
-	})
 }
 
 func waitReplicas(w *rsgtest.World, name string, want int32) {

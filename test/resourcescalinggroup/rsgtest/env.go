@@ -23,6 +23,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/pd-orchestrator/pd-orchestrator/api/autoscaling/v1alpha1"
+	elasticscalerv1alpha1 "github.com/pd-orchestrator/pd-orchestrator/api/elasticscaler/v1alpha1"
+	tidalv1alpha1 "github.com/pd-orchestrator/pd-orchestrator/api/tidal/v1alpha1"
 	"github.com/pd-orchestrator/pd-orchestrator/internal/testkit"
 	"github.com/pd-orchestrator/pd-orchestrator/lab"
 	simulator "github.com/pd-orchestrator/pd-orchestrator/lab/simulator/client"
@@ -115,6 +117,8 @@ func (e *Env) prepare(ctx context.Context) error {
 	scheme := runtime.NewScheme()
 	utilruntime.Must(clientgoscheme.AddToScheme(scheme))
 	utilruntime.Must(v1alpha1.AddToScheme(scheme))
+	utilruntime.Must(elasticscalerv1alpha1.AddToScheme(scheme))
+	utilruntime.Must(tidalv1alpha1.AddToScheme(scheme))
 	var err error
 	if e.Client, err = client.NewWithWatch(e.Lab.AdminConfig(), client.Options{Scheme: scheme}); err != nil {
 		return fmt.Errorf("making the tests' client: %w", err)

@@ -259,6 +259,20 @@ func (w *World) Condition(conditionType string, status metav1.ConditionStatus, r
 	})
 }
 
+// NoCondition waits until what was written last is observed, and no such condition shows.
+func (w *World) NoCondition(conditionType string) {
+	w.T.Helper()
+	w.Until("no condition "+conditionType, func(rsg *v1alpha1.ResourceScalingGroup) error {
+		if rsg.Status.ObservedGeneration != rsg.Generation {
+			return errors.New("the generation is not observed yet")
+		}
+		if c := meta.FindStatusCondition(rsg.Status.Conditions, conditionType); c != nil {
+			return fmt.Errorf("it is %s, reason %s: %s", c.Status, c.Reason, c.Message)
+		}
+		return nil
+	})
+}
+
 func holdsAll(s string, texts []string) error {
 	for _, text := range texts {
 		if !strings.Contains(s, text) {
