@@ -33,7 +33,8 @@ type SharedOptions struct {
 	Timeout time.Duration
 	// Concurrency is how many requests one host, or one metrics API, has to answer at the same time; 0 is 4.
 	Concurrency int
-	// Observe is called after each request that was sent, with its kind, how long it took and its error. Optional.
+	// Observe is called after each request that was sent, with its kind, how long it took and its error. It may be called
+	// by several goroutines at a time. Optional.
 	Observe func(kind string, took time.Duration, err error)
 }
 

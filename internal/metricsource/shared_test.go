@@ -364,8 +364,11 @@ func TestEachRequestIsObserved(t *testing.T) {
 		source := &scripted{sent: map[string]int{}, running: map[string]int{}, most: map[string]int{}, answer: map[string]func(context.Context) (Answer, error){
 			"http://a/1": after(2*time.Second, 1), "http://a/2": after(time.Hour, 1),
 		}}
+		var mu sync.Mutex
 		var observed []string
 		s := NewShared(SharedOptions{Reader: source, Clock: clock.RealClock{}, Timeout: 3 * time.Second, Observe: func(kind string, took time.Duration, err error) {
+			mu.Lock()
+			defer mu.Unlock()
 			observed = append(observed, fmt.Sprintf("%s %v %v", kind, took, err))
 		}})
 		_, _ = many(t, s, at("http://a/1"), at("http://a/1"), at("http://a/2"))
