@@ -27,6 +27,10 @@ func (c Cluster) ControllerManager() Component {
 			"--cluster-signing-cert-file=" + c.PKI("ca.crt"),
 			"--cluster-signing-key-file=" + c.PKI("ca.key"),
 			"--allocate-node-cidrs=false",
+			// The nodes are simulated by one process, whose heartbeats can be late
+			// on a busy machine. What a node that is not heard of does to its pods
+			// kwok does not undo.
+			"--node-monitor-grace-period=1h",
 			fmt.Sprintf("--kube-api-qps=%g", c.Tuning.ControllerQPS),
 			fmt.Sprintf("--kube-api-burst=%d", c.Tuning.ControllerBurst),
 			"--profiling=false",
