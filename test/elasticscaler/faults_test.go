@@ -127,8 +127,9 @@ func holds(t *testing.T, query string, faultOf func(*estest.World, *faulty.Serve
 			server.Answer(faulty.Text(fmt.Sprintf("queue %d\n", value)))
 			return
 		}
-		server.AnswerQuery("timestamp(queue)", faulty.Vector(faulty.Series{Value: fmt.Sprint(math.MaxInt32)}))
+		// The value comes first: with the time of this one the value of before would be good.
 		server.Answer(faulty.Vector(faulty.Series{Value: fmt.Sprint(value)}))
+		server.AnswerQuery("timestamp(queue)", faulty.Vector(faulty.Series{Value: fmt.Sprint(math.MaxInt32)}))
 	}
 	healthy(30)
 	w.CreateTarget(3)

@@ -295,23 +295,23 @@ func TestADeadEndpointCostsOnlyItsOwnScalers(t *testing.T) {
 		scaler.Name, scaler.Spec.TargetRef.Name = name, name
 		w.Create(scaler)
 	}
-	testkit.Eventually(t, estest.Patience, "the dead endpoint to be asked", func(context.Context) error {
-		if dead.Count("", "") == 0 {
-			return errors.New("it is not")
-		}
-		return nil
-	})
+	askedAgain := func() {
+		t.Helper()
+		before := dead.Count("", "")
+		testkit.Eventually(t, estest.Patience, "another request to the dead endpoint", func(context.Context) error {
+			if dead.Count("", "") == before {
+				return errors.New("there is none")
+			}
+			return nil
+		})
+	}
 	w.CreateTarget(1)
 	w.Create(estest.Instant(w.Scaler(estest.Metrics("", metric(healthy, "queue")))))
 	w.Evaluated(healthy, 1)
-	before, asked := healthy.Count("", ""), dead.Count("", "")
+	askedAgain()
+	before := healthy.Count("", "")
 	// Each request to the dead endpoint lasts its whole time-out of 5 s, in which the healthy one is asked every second.
-	testkit.Eventually(t, estest.Patience, "one of the requests to the dead endpoint to be given up, and another to begin", func(context.Context) error {
-		if dead.Count("", "") <= asked {
-			return errors.New("none is")
-		}
-		return nil
-	})
+	askedAgain()
 	tell(healthy, "queue", "20")
 	w.WaitReplicas(2)
 	if n := healthy.Count("", "") - before; n < 2 {

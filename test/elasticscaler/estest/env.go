@@ -115,8 +115,14 @@ func (e *Env) stop() error {
 	return errors.Join(append(errs, e.Lab.Stop())...)
 }
 
-// StartManager runs the product's manager with more lines of configuration until it is ready.
+// StartManager runs the product's manager, which may do everything, with more lines of configuration until it is ready.
 func (e *Env) StartManager(ctx context.Context, more string) error {
+	return e.StartManagerAs(ctx, nil, more)
+}
+
+// StartManagerAs is StartManager with an identity of the manager's own, nil for one that may do everything, and with more
+// arguments.
+func (e *Env) StartManagerAs(ctx context.Context, identity *rest.Config, more string, args ...string) error {
 	health, err := e.Lab.ReservePort()
 	if err != nil {
 		return err
@@ -133,6 +139,8 @@ func (e *Env) StartManager(ctx context.Context, more string) error {
 	}
 	e.MetricsURL = fmt.Sprintf("http://127.0.0.1:%d/metrics", metrics)
 	e.Manager, err = e.Lab.StartManager(ctx, lab.ManagerOptions{
+		Client: identity,
+		Args:   args,
 		// Races are told in the log and do not end the process, so that a test that kills it can tell the two apart.
 		Env: []string{"GORACE=halt_on_error=0 exitcode=0"},
 		Config: fmt.Sprintf("apiVersion: config.pd-orchestrator.io/v1alpha1\nkind: ManagerConfiguration\nnamespace: %s\n"+
