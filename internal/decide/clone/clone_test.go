@@ -377,6 +377,34 @@ func TestIDOf(t *testing.T) {
 	}
 }
 
+func TestReplicas(t *testing.T) {
+	for text, want := range map[string]int32{
+		"spec: {replicas: 3}":   3,
+		"spec: {replicas: 0}":   0,
+		"spec: {}":              1,
+		"metadata: {name: a}":   1,
+		"spec: {replicas: two}": 1,
+	} {
+		if got := Replicas(load(t, "{apiVersion: apps/v1, kind: Deployment, "+text+"}")); got != want {
+			t.Errorf("%s has %d replicas, want %d", text, got, want)
+		}
+	}
+}
+
+func TestTrouble(t *testing.T) {
+	for text, want := range map[string]string{
+		"status: {}":                 "",
+		"status: {conditions: lost}": "",
+		"status: {conditions: [{type: Progressing, status: 'True', reason: NewReplicaSetAvailable, message: m}]}":                                                                    "",
+		"status: {conditions: [{type: Progressing, status: 'False', reason: ProgressDeadlineExceeded, message: m}]}":                                                                 "ProgressDeadlineExceeded: m",
+		"status: {conditions: [{type: Progressing, status: 'False', reason: P, message: m}, {type: ReplicaFailure, status: 'True', reason: FailedCreate, message: exceeded quota}]}": "FailedCreate: exceeded quota",
+	} {
+		if got := Trouble(load(t, "{apiVersion: apps/v1, kind: Deployment, "+text+"}")); got != want {
+			t.Errorf("%s gives %q, want %q", text, got, want)
+		}
+	}
+}
+
 func TestAvailableIsOfThePresentSpec(t *testing.T) {
 	w, kind := load(t, base), deployment(t)
 	if got := kind.Available(w); got != 3 {

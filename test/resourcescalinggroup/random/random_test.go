@@ -211,12 +211,18 @@ func (w *walk) consistent(ctx context.Context) error {
 		want = append(want, "Deployment prefill-decode-llm-prefill"+id, "Deployment prefill-decode-llm-decode"+id,
 			"Service llm-prefill-prefill-decode"+id, "Service llm-decode-prefill-decode"+id)
 	}
+	revisions := map[string]string{}
 	if counted != w.desired {
 		return fmt.Errorf("%d groups are in the status, %d are wanted", counted, w.desired)
 	}
 	for kind, list := range map[string]client.ObjectList{"Deployment": &appsv1.DeploymentList{}, "Service": &corev1.ServiceList{}} {
 		for _, obj := range w.clones(list) {
 			got = append(got, kind+" "+obj.GetName())
+			id, made := obj.GetLabels()[v1alpha1.LabelGroupID], obj.GetAnnotations()[v1alpha1.AnnotationRevision]
+			if first, known := revisions[id]; known && first != made {
+				return fmt.Errorf("group %s is made from the snapshots %s and %s", id, first, made)
+			}
+			revisions[id] = made
 		}
 	}
 	slices.Sort(want)
