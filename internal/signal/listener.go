@@ -107,7 +107,7 @@ func (l *listener) run(ctx context.Context) {
 
 	backoff := l.backoff()
 	next := rand.N(l.pace.spread + 1) //nolint:gosec // It spreads load and keeps no secret.
-	polled := l.pace.spread == 0
+	phased := l.pace.spread == 0
 	for sleep(ctx, l.options.Clock, next) == nil {
 		began := l.options.Clock.Now()
 		var end ending
@@ -129,9 +129,9 @@ func (l *listener) run(ctx context.Context) {
 			next = wait.Jitter(max(l.pace.least, l.retry), jitter)
 		default:
 			interval := max(l.endpoint.Interval, l.pace.least)
-			if next = max(interval-l.options.Clock.Since(began), 0); !polled {
+			if next = max(interval-l.options.Clock.Since(began), 0); !phased {
 				// Many that began together do not poll together for ever.
-				polled, next = true, rand.N(next+1) //nolint:gosec // As above.
+				phased, next = true, rand.N(next+1) //nolint:gosec // As above.
 			}
 		}
 		l.failures = 0

@@ -40,6 +40,8 @@ type Options struct {
 
 // Endpoint is where signals come from.
 type Endpoint struct {
+	// UID is that of the ElasticScaler. Another one of the same name begins anew.
+	UID types.UID
 	// URL is http or https, without user name and password.
 	URL string
 	// Interval between two polls where the endpoint closes its connection.
@@ -109,7 +111,7 @@ func (l *Listeners) Set(key types.NamespacedName, e Endpoint) {
 			return
 		}
 		before.cancel()
-		if e.URL != before.endpoint.URL {
+		if e.UID == before.endpoint.UID && e.URL != before.endpoint.URL {
 			// The ids of one endpoint mean nothing to another.
 			e.LastEventID = ""
 		}

@@ -762,6 +762,18 @@ func TestSet(t *testing.T) {
 	}
 }
 
+// TestAScalerThatIsMadeAnewHearsThePresentSignal makes one again under its name while its endpoint goes on to say the same.
+func TestAScalerThatIsMadeAnewHearsThePresentSignal(t *testing.T) {
+	t.Parallel()
+	server := serve(t, says(asJSON, `{"signal":"ScaleUp","id":"1"}`))
+	w := listen(t)
+	w.Set(key, Endpoint{UID: "first", URL: server.URL, Interval: time.Millisecond})
+	w.accepts(t, "ScaleUp 1")
+	w.acceptor.forget()
+	w.Set(key, Endpoint{UID: "second", URL: server.URL, Interval: time.Millisecond})
+	w.accepts(t, "ScaleUp 1", "ScaleUp 1")
+}
+
 func TestSourceEnqueues(t *testing.T) {
 	t.Parallel()
 	server := serve(t, streams(events, "data: {\"signal\":\"ScaleUp\"}\n\n"))

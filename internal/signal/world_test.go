@@ -181,6 +181,13 @@ func (a *acceptor) Accept(_ context.Context, key types.NamespacedName, m signals
 	return outcome, nil
 }
 
+// forget has no signal stand.
+func (a *acceptor) forget() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.last = nil
+}
+
 func (a *acceptor) all() []string {
 	a.mu.Lock()
 	defer a.mu.Unlock()

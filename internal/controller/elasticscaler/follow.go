@@ -58,7 +58,7 @@ func (r *Reconciler) followSignal(p *pass) error {
 		return nil
 	}
 	last := p.scaler.Status.LastSignal
-	endpoint := signal.Endpoint{URL: request.URL, Interval: scalerspec.Interval(p.scaler.Spec, r.Defaults), Token: t.TokenSecretRef, CA: t.CASecretRef}
+	endpoint := signal.Endpoint{UID: p.scaler.UID, URL: request.URL, Interval: scalerspec.Interval(p.scaler.Spec, r.Defaults), Token: t.TokenSecretRef, CA: t.CASecretRef}
 	if last != nil {
 		endpoint.LastEventID = last.ID
 	}
