@@ -258,7 +258,7 @@ func TestWhatUnpacksToTooMuchIsRefused(t *testing.T) {
 
 func TestNoRedirectIsFollowed(t *testing.T) {
 	var reached atomic.Bool
-	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { reached.Store(true) }))
+	other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { reached.Store(true) }))
 	defer other.Close()
 	for _, status := range []int{301, 302, 303, 307, 308} {
 		srv := httptest.NewServer(http.RedirectHandler(other.URL, status))

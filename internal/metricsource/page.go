@@ -87,11 +87,11 @@ func parseText(p textparse.Parser, name string) (float64, time.Time, error) {
 			if len(seen) < maxNames {
 				seen[found] = true
 			}
+		default: // Words for people.
 		}
 	}
 	for _, of := range []string{name, strings.TrimSuffix(name, "_bucket")} {
-		switch t := types[of]; t {
-		case model.MetricTypeHistogram, model.MetricTypeGaugeHistogram, model.MetricTypeSummary:
+		if t := types[of]; t == model.MetricTypeHistogram || t == model.MetricTypeGaugeHistogram || t == model.MetricTypeSummary {
 			return 0, time.Time{}, &Error{Reason: WrongResultType, Message: fmt.Sprintf("%s is a %s, whose samples make no sum; name %s_sum or %s_count, or set a query", of, t, of, of)}
 		}
 	}
@@ -140,7 +140,7 @@ func parseJSON(body []byte, name string) (float64, error) {
 			return 0, notFound(name, names)
 		}
 	}
-	text := ""
+	var text string
 	switch value := value.(type) {
 	case json.Number:
 		text = value.String()

@@ -69,7 +69,7 @@ func TestPage(t *testing.T) {
 		"a summary":                        {mediaType: text, body: vllm, name: "rpc_seconds", reason: WrongResultType, message: "is a summary"},
 		"one series that is not a number":  {mediaType: text, body: vllm, name: "broken", value: math.NaN()},
 		"an infinity":                      {mediaType: text, body: vllm, name: "endless", value: math.Inf(1)},
-		"a misspelt name":                  {mediaType: text, body: vllm, name: "vllm_num_requests_runing", reason: MetricNotFound, message: `"vllm_num_requests_runing"; similar: "vllm:num_requests_running"`},
+		"a misspelt name":                  {mediaType: text, body: vllm, name: "vllm_num_requests_runnng", reason: MetricNotFound, message: `"vllm_num_requests_runnng"; similar: "vllm:num_requests_running"`},
 		"a name that nothing is like":      {mediaType: text, body: vllm, name: "gpu_temperature", reason: MetricNotFound, message: `no metric "gpu_temperature"`},
 		"a name with a suffix by chance":   {mediaType: text, body: vllm, name: "depth", reason: MetricNotFound},
 		"a name of a part of a name":       {mediaType: text, body: vllm, name: "vllm", reason: MetricNotFound},

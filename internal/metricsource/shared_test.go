@@ -103,6 +103,7 @@ func noErrors(t *testing.T, errs []error) {
 
 func TestTheSameRequestIsSentOnce(t *testing.T) {
 	sharing(t, func(t *testing.T, s *Shared, source *scripted) {
+		t.Helper()
 		source.set("http://a/1", after(time.Second, 7))
 		requests := make([]Request, 50)
 		for i := range requests {
@@ -136,6 +137,7 @@ func TestTheSameRequestIsSentOnce(t *testing.T) {
 
 func TestAHostIsAskedFourTimesAtMostAtATime(t *testing.T) {
 	sharing(t, func(t *testing.T, s *Shared, source *scripted) {
+		t.Helper()
 		var slow []Request
 		for i := range 12 {
 			url := fmt.Sprintf("http://slow/%d", i)
@@ -164,6 +166,7 @@ func TestAHostIsAskedFourTimesAtMostAtATime(t *testing.T) {
 
 func TestNobodyWaitsForeverForItsTurn(t *testing.T) {
 	sharing(t, func(t *testing.T, s *Shared, source *scripted) {
+		t.Helper()
 		// Each is just fast enough to be no failure.
 		var slow []Request
 		for i := range 20 {
@@ -188,6 +191,7 @@ func TestNobodyWaitsForeverForItsTurn(t *testing.T) {
 
 func TestWhatDoesNotAnswerIsLeftAloneForAWhile(t *testing.T) {
 	sharing(t, func(t *testing.T, s *Shared, source *scripted) {
+		t.Helper()
 		source.set("http://dead/1", failing(MetricSourceUnavailable, true))
 		start := time.Now()
 		var sent []time.Duration
@@ -232,6 +236,7 @@ func TestWhatDoesNotAnswerIsLeftAloneForAWhile(t *testing.T) {
 
 func TestADeadHostCostsLittle(t *testing.T) {
 	sharing(t, func(t *testing.T, s *Shared, source *scripted) {
+		t.Helper()
 		var dead []Request
 		for i := range 500 {
 			url := fmt.Sprintf("http://dead/%d", i)
@@ -264,6 +269,7 @@ func TestADeadHostCostsLittle(t *testing.T) {
 
 func TestOneRequestThatIsTooMuchDoesNotHoldUpTheOthers(t *testing.T) {
 	sharing(t, func(t *testing.T, s *Shared, source *scripted) {
+		t.Helper()
 		source.set("http://a/heavy", failing(MetricSourceUnavailable, true))
 		for range 20 {
 			_, errs := many(t, s, at("http://a/heavy"))
@@ -283,6 +289,7 @@ func TestOneRequestThatIsTooMuchDoesNotHoldUpTheOthers(t *testing.T) {
 
 func TestAMistakeOfTheUserHoldsNothingBack(t *testing.T) {
 	sharing(t, func(t *testing.T, s *Shared, source *scripted) {
+		t.Helper()
 		for _, reason := range []string{NoData, MultipleSeries, WrongResultType, MetricNotFound, EndpointForbidden} {
 			source.set("http://a/1", failing(reason, false))
 			for range 5 {
@@ -300,6 +307,7 @@ func TestAMistakeOfTheUserHoldsNothingBack(t *testing.T) {
 
 func TestARequestLivesAsLongAsSomebodyWaits(t *testing.T) {
 	sharing(t, func(t *testing.T, s *Shared, source *scripted) {
+		t.Helper()
 		ended := false
 		source.set("http://a/1", func(ctx context.Context) (Answer, error) {
 			answer, err := after(3*time.Second, 7)(ctx)
@@ -342,6 +350,7 @@ func TestARequestLivesAsLongAsSomebodyWaits(t *testing.T) {
 
 func TestWhatNobodyAsksForIsForgotten(t *testing.T) {
 	sharing(t, func(t *testing.T, s *Shared, _ *scripted) {
+		t.Helper()
 		for i := range 1000 {
 			if _, err := s.Read(t.Context(), at(fmt.Sprintf("http://host-%d/", i)), time.Now()); err != nil {
 				t.Fatal(err)

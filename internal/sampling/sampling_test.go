@@ -108,6 +108,7 @@ func expect(t *testing.T, when string, got []string, want ...string) {
 
 func TestTheFirstRoundIsAtOnceAndTheRestEachInterval(t *testing.T) {
 	within(t, func(t *testing.T, b *bench) {
+		t.Helper()
 		if _, ok := b.Round(key("a")); ok {
 			t.Error("there is a round of a scaler that nobody set")
 		}
@@ -145,6 +146,7 @@ func TestTheFirstRoundIsAtOnceAndTheRestEachInterval(t *testing.T) {
 
 func TestIdenticalQueriesAreSentOncePerRound(t *testing.T) {
 	within(t, func(t *testing.T, b *bench) {
+		t.Helper()
 		// Created at different times, and asking in a different order.
 		for i := range 20 {
 			b.Set(key(fmt.Sprint(i)), asking("up", "queue"))
@@ -174,6 +176,7 @@ func TestIdenticalQueriesAreSentOncePerRound(t *testing.T) {
 
 func TestAnAnswerOfLessThanHalfAnIntervalServesTheOthers(t *testing.T) {
 	within(t, func(t *testing.T, b *bench) {
+		t.Helper()
 		b.Set(key("a"), asking("a", "shared"))
 		b.woken()
 		time.Sleep(interval/2 - time.Second)
@@ -195,6 +198,7 @@ func TestAnAnswerOfLessThanHalfAnIntervalServesTheOthers(t *testing.T) {
 
 func TestTheLoadIsSpreadOverTheInterval(t *testing.T) {
 	within(t, func(t *testing.T, b *bench) {
+		t.Helper()
 		const scalers, parts = 1000, 5
 		for i := range scalers {
 			b.Set(key(fmt.Sprint(i)), asking(fmt.Sprint("query", i)))
@@ -212,6 +216,7 @@ func TestTheLoadIsSpreadOverTheInterval(t *testing.T) {
 
 func TestASlowSourceHoldsUpItsOwnScalersOnly(t *testing.T) {
 	within(t, func(t *testing.T, b *bench) {
+		t.Helper()
 		b.reader.takes["slow"] = 4 * time.Second
 		b.Set(key("slow"), asking("slow"))
 		b.Set(key("both"), asking("fast", "slow"))
@@ -224,6 +229,7 @@ func TestASlowSourceHoldsUpItsOwnScalersOnly(t *testing.T) {
 
 func TestARoundThatRunsIsNotDoubled(t *testing.T) {
 	within(t, func(t *testing.T, b *bench) {
+		t.Helper()
 		b.reader.takes["slow"] = 4 * time.Second
 		spec := asking("slow")
 		spec.Interval = time.Second
@@ -244,11 +250,12 @@ func TestARoundThatRunsIsNotDoubled(t *testing.T) {
 
 func TestADeadSourceEndsTheRound(t *testing.T) {
 	within(t, func(t *testing.T, b *bench) {
+		t.Helper()
 		b.reader.takes["dead"] = time.Hour
 		b.Set(key("a"), asking("up", "dead"))
 		time.Sleep(5*time.Second - 1)
 		expect(t, "before the time-out", b.woken())
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		expect(t, "after the time-out", b.woken(), "a")
 		round, ok := b.Round(key("a"))
 		if !ok || round.Answers[0].Err != nil || round.Answers[1].Err == nil || round.Answers[1].Err.Reason != metricsource.MetricSourceUnavailable {
@@ -259,6 +266,7 @@ func TestADeadSourceEndsTheRound(t *testing.T) {
 
 func TestAChangedScalerIsReadAtOnce(t *testing.T) {
 	within(t, func(t *testing.T, b *bench) {
+		t.Helper()
 		b.Set(key("a"), asking("up"))
 		b.woken()
 		b.Set(key("a"), asking("queue"))
@@ -286,6 +294,7 @@ func TestAChangedScalerIsReadAtOnce(t *testing.T) {
 
 func TestTheCallerMayChangeItsRequestsLater(t *testing.T) {
 	within(t, func(t *testing.T, b *bench) {
+		t.Helper()
 		spec := asking("up")
 		b.Set(key("a"), spec)
 		b.woken()
@@ -297,6 +306,7 @@ func TestTheCallerMayChangeItsRequestsLater(t *testing.T) {
 
 func TestNowAsksForARoundOutOfTurn(t *testing.T) {
 	within(t, func(t *testing.T, b *bench) {
+		t.Helper()
 		spec := asking("up")
 		b.Set(key("a"), spec)
 		b.woken()
@@ -325,6 +335,7 @@ func TestNowAsksForARoundOutOfTurn(t *testing.T) {
 
 func TestTheIntervalMayChange(t *testing.T) {
 	within(t, func(t *testing.T, b *bench) {
+		t.Helper()
 		spec := asking("up")
 		spec.Interval = time.Hour
 		b.Set(key("a"), spec)
@@ -338,6 +349,7 @@ func TestTheIntervalMayChange(t *testing.T) {
 
 func TestAForgottenScalerIsQueuedNoMore(t *testing.T) {
 	within(t, func(t *testing.T, b *bench) {
+		t.Helper()
 		b.reader.takes["slow"] = 4 * time.Second
 		b.Set(key("a"), asking("up"))
 		b.Set(key("b"), asking("slow"))
@@ -355,9 +367,10 @@ func TestAForgottenScalerIsQueuedNoMore(t *testing.T) {
 
 func TestAStopEndsWhatIsRunning(t *testing.T) {
 	within(t, func(t *testing.T, b *bench) {
+		t.Helper()
 		b.reader.takes["dead"] = time.Hour
 		for i := range 10 {
-			b.Set(key(fmt.Sprint(i)), asking(fmt.Sprint("dead"), "up"))
+			b.Set(key(fmt.Sprint(i)), asking("dead", "up"))
 		}
 		synctest.Wait()
 		start := time.Now()
@@ -371,6 +384,7 @@ func TestAStopEndsWhatIsRunning(t *testing.T) {
 
 func TestAScalerThatAsksNothingIsQueuedAllTheSame(t *testing.T) {
 	within(t, func(t *testing.T, b *bench) {
+		t.Helper()
 		b.Set(key("a"), Spec{Interval: interval})
 		expect(t, "at once", b.woken(), "a")
 		time.Sleep(2 * interval)
