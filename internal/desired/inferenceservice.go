@@ -1,6 +1,7 @@
 package desired
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"time"
@@ -41,6 +42,9 @@ type ComponentObservation struct {
 	Workload *unstructured.Unstructured
 	// Problem keeps the workload or the Service from being as the spec asks, nil for none.
 	Problem *condition.Problem
+	// Unknown tells that what the component is scaled by was not found out, since the runtime is missing or the API server
+	// does not answer: what was known stays.
+	Unknown bool
 	// Resolution is what the component is scaled by.
 	Resolution policyresolve.Resolution
 	// Applied tells whether the autoscaler is as the resolution asks, and why not.
@@ -68,12 +72,7 @@ func InferenceServiceStatus(service *v1beta1.InferenceService, o ServiceObservat
 		if component.Status != metav1.ConditionTrue && ready.Status == metav1.ConditionTrue {
 			ready = condition.New(v1beta1.ConditionReady, false, component.Reason, name+": "+component.Message)
 		}
-		var before *v1beta1.ComponentAutoscalerStatus
-		if b := policyresolve.Status(previous.Components, name); b != nil {
-			before = b.Autoscaler
-		}
-		target := c.Component.Target()
-		status := &v1beta1.ComponentStatus{URL: c.URL, ScaleTargetRef: &target, Autoscaler: c.autoscaler(before, service.Generation, now)}
+		status := c.status(policyresolve.Status(previous.Components, name), service.Generation, now)
 		switch name {
 		case servingcomponent.Engine:
 			s.Components.Engine = status
@@ -83,7 +82,7 @@ func InferenceServiceStatus(service *v1beta1.InferenceService, o ServiceObservat
 			s.Components.Router = status
 		}
 		if name == servingcomponent.Router || name == servingcomponent.Engine {
-			s.URL = c.URL
+			s.URL = status.URL
 		}
 	}
 	wanted = append(wanted, ready)
@@ -114,6 +113,9 @@ func settled(previous, s v1beta1.InferenceServiceStatus) v1beta1.InferenceServic
 	}
 	return s
 }
+
+// Serves reports whether the component serves.
+func (c ComponentObservation) Serves() bool { return c.ready().Status == metav1.ConditionTrue }
 
 // ready tells whether the component serves: its workload is as the spec asks, and at least the least number of replicas are
 // up to date and available.
@@ -146,6 +148,17 @@ func (c ComponentObservation) ready() metav1.Condition {
 		return condition.New(conditionType, false, v1beta1.ReasonUnavailable, fmt.Sprintf("fewer than %d replicas are up to date", least))
 	}
 	return condition.New(conditionType, true, v1beta1.ReasonAvailable, fmt.Sprintf("at least %d replicas are available", least))
+}
+
+func (c ComponentObservation) status(before *v1beta1.ComponentStatus, generation int64, now metav1.Time) *v1beta1.ComponentStatus {
+	if before == nil {
+		before = &v1beta1.ComponentStatus{}
+	}
+	if c.Unknown {
+		return before.DeepCopy()
+	}
+	target := c.Component.Target()
+	return &v1beta1.ComponentStatus{URL: cmp.Or(c.URL, before.URL), ScaleTargetRef: &target, Autoscaler: c.autoscaler(before.Autoscaler, generation, now)}
 }
 
 func (c ComponentObservation) autoscaler(before *v1beta1.ComponentAutoscalerStatus, generation int64, now metav1.Time) *v1beta1.ComponentAutoscalerStatus {

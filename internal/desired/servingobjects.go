@@ -110,7 +110,8 @@ func (c ServingComponent) object(kind schema.GroupVersionKind, name string, anno
 			"ownerReferences": []any{map[string]any{
 				"apiVersion": v1beta1.GroupVersion.String(), "kind": "InferenceService",
 				"name": c.Service.Name, "uid": string(c.Service.UID),
-				"controller": true, "blockOwnerDeletion": true,
+				// Without blockOwnerDeletion, for which some clusters ask for more rights: nobody waits for these.
+				"controller": true,
 			}},
 		},
 	}}

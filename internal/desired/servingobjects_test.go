@@ -67,7 +67,7 @@ func checkObject(t *testing.T, got *unstructured.Unstructured, err error, want s
 
 const (
 	componentLabels = `ome.io/inferenceservice: llama, component: engine, serving-runtime: vllm, fine-tuned-serving: "false", base-model-name: m, base-model-type: Serving, team: a`
-	commonMeta      = `namespace: demo, ownerReferences: [{apiVersion: ome.io/v1beta1, kind: InferenceService, name: llama, uid: uid, controller: true, blockOwnerDeletion: true}],
+	commonMeta      = `namespace: demo, ownerReferences: [{apiVersion: ome.io/v1beta1, kind: InferenceService, name: llama, uid: uid, controller: true}],
   labels: {` + componentLabels + `, base-model-size: 1.24B, base-model-vendor: meta, app.kubernetes.io/managed-by: pd-orchestrator}`
 	engineSpec = `
 model: {name: m}

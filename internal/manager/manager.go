@@ -24,10 +24,12 @@ import (
 
 	autoscalingv1alpha1 "github.com/pd-orchestrator/pd-orchestrator/api/autoscaling/v1alpha1"
 	elasticscalerv1alpha1 "github.com/pd-orchestrator/pd-orchestrator/api/elasticscaler/v1alpha1"
+	omev1beta1 "github.com/pd-orchestrator/pd-orchestrator/api/ome/v1beta1"
 	tidalv1alpha1 "github.com/pd-orchestrator/pd-orchestrator/api/tidal/v1alpha1"
 	"github.com/pd-orchestrator/pd-orchestrator/internal/admission"
 	"github.com/pd-orchestrator/pd-orchestrator/internal/certificates"
 	"github.com/pd-orchestrator/pd-orchestrator/internal/config"
+	"github.com/pd-orchestrator/pd-orchestrator/internal/controller/autoscalerpolicy"
 	"github.com/pd-orchestrator/pd-orchestrator/internal/controller/elasticscaler"
 	"github.com/pd-orchestrator/pd-orchestrator/internal/controller/resourcescalinggroup"
 	"github.com/pd-orchestrator/pd-orchestrator/internal/controller/tidal"
@@ -46,6 +48,8 @@ type parts struct {
 	certificate certificates.Kept
 	// crossNamespace says whether the component acts on references to other namespaces: Denied or Trusted.
 	crossNamespace config.CrossNamespace
+	// cluster is what policies depend on in the cluster. It is set for their component.
+	cluster *autoscalerpolicy.Cluster
 }
 
 // component is one controller that can be switched on and off.
@@ -77,6 +81,16 @@ var components = map[string]component{
 			configuration: "elasticscaler.elasticscaler.io",
 			path:          admission.ElasticScalerPath,
 			handler:       admitElasticScaler,
+		},
+	},
+	autoscalerpolicy.Component: {
+		cache: noCacheOptions,
+		setup: setupAutoscalerPolicy,
+		webhook: webhook{
+			configuration: "autoscalerpolicy.ome.io",
+			path:          admission.AutoscalerPolicyPath,
+			paths:         []string{admission.InferenceServicePath, admission.ServingRuntimePath, admission.ClusterServingRuntimePath},
+			handler:       admitAutoscalerPolicy,
 		},
 	},
 	tidal.Component: {
@@ -121,6 +135,7 @@ func Run(ctx context.Context, restConfig *rest.Config, c config.Configuration, n
 	utilruntime.Must(clientgoscheme.AddToScheme(scheme))
 	utilruntime.Must(autoscalingv1alpha1.AddToScheme(scheme))
 	utilruntime.Must(elasticscalerv1alpha1.AddToScheme(scheme))
+	utilruntime.Must(omev1beta1.AddToScheme(scheme))
 	utilruntime.Must(tidalv1alpha1.AddToScheme(scheme))
 
 	restConfig = rest.CopyConfig(restConfig)
@@ -172,6 +187,11 @@ func Run(ctx context.Context, restConfig *rest.Config, c config.Configuration, n
 	}
 	if slices.ContainsFunc(names, func(n string) bool { return components[n].ownsPods }) {
 		if err := kube.IndexOwners(ctx, mgr.GetFieldIndexer()); err != nil {
+			return err
+		}
+	}
+	if slices.Contains(names, autoscalerpolicy.Component) {
+		if p.cluster, err = newCluster(p); err != nil {
 			return err
 		}
 	}

@@ -31,7 +31,9 @@ const namespaceFile = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 type webhook struct {
 	// configuration is the name of the ValidatingWebhookConfiguration.
 	configuration string
-	path          string
+	// path is where handler answers, and paths are further ones.
+	path  string
+	paths []string
 	// handler is nil for a component whose objects nobody admits.
 	handler func(context.Context, parts) (http.Handler, error)
 }
@@ -101,7 +103,9 @@ func serveWebhooks(ctx context.Context, p parts, names []string) error {
 		if err != nil {
 			return err
 		}
-		served.Register(components[n].webhook.path, handler)
+		for _, path := range append([]string{components[n].webhook.path}, components[n].webhook.paths...) {
+			served.Register(path, handler)
+		}
 	}
 	if err := p.mgr.Add(served); err != nil {
 		return fmt.Errorf("adding the webhook server: %w", err)

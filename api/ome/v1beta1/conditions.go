@@ -103,6 +103,8 @@ const (
 	ReasonWorkloadKindUnavailable = "WorkloadKindUnavailable"
 	// ReasonNotOwned says that an object of the name is there that is not this service's, which is left alone.
 	ReasonNotOwned = "NotOwned"
+	// ReasonApplyFailed says that the API server, or a webhook that it asks, did not answer as it should.
+	ReasonApplyFailed = "ApplyFailed"
 )
 
 // Types of the conditions of a component's autoscaler, beside those of the HorizontalPodAutoscaler or ScaledObject.

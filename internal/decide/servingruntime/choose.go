@@ -50,6 +50,8 @@ type Choice struct {
 	Reason string
 	// Message says what was chosen, or what was missing.
 	Message string
+	// Partial tells that the service names a runtime that does not declare support for its model.
+	Partial bool
 }
 
 // mostNamed is how many runtimes a message says something of.
@@ -90,7 +92,7 @@ func Choose(q Question) Choice {
 	}
 	switch {
 	case best != nil:
-		return Choice{true, best, v1beta1.ReasonRuntimeSelected, fmt.Sprintf("%s %s is selected for model %s", best.Kind, best.Name, q.Service.Model.Name)}
+		return Choice{Resolved: true, Runtime: best, Reason: v1beta1.ReasonRuntimeSelected, Message: fmt.Sprintf("%s %s is selected for model %s", best.Kind, best.Name, q.Service.Model.Name)}
 	case selfContained(q.Service):
 		return Choice{Resolved: true, Reason: v1beta1.ReasonRuntimeNotNeeded, Message: "each component says itself what it runs"}
 	case len(missing) == 0:
@@ -116,13 +118,14 @@ func named(q Question) Choice {
 		case disabled(r.Spec):
 			return none(v1beta1.ReasonRuntimeDisabled, "%s %s is disabled", r.Kind, r.Name)
 		default:
-			message := fmt.Sprintf("%s %s is named by the service", r.Kind, r.Name)
+			choice := Choice{Resolved: true, Runtime: &q.Runtimes[i], Reason: v1beta1.ReasonRuntimeNamed, Message: fmt.Sprintf("%s %s is named by the service", r.Kind, r.Name)}
 			if q.Model != nil {
 				if _, lack := supports(r.Spec, *q.Model, false); lack != "" {
-					message += fmt.Sprintf("; it does not declare support for model %s of %s: it %s", q.Service.Model.Name, describe(*q.Model), lack)
+					choice.Partial = true
+					choice.Message += fmt.Sprintf("; it does not declare support for model %s of %s: it %s", q.Service.Model.Name, describe(*q.Model), lack)
 				}
 			}
-			return Choice{true, &q.Runtimes[i], v1beta1.ReasonRuntimeNamed, message}
+			return choice
 		}
 	}
 	return none(v1beta1.ReasonRuntimeNotRecognized, "%s %q does not exist%s", ref.Kind, ref.Name, other)
