@@ -120,21 +120,21 @@ func (v *ElasticScalers) target(ctx context.Context, scaler *v1alpha1.ElasticSca
 			return refused, warnings
 		}
 	}
+	key := kube.TargetKey(ref.APIVersion, ref.Kind, namespace, ref.Name)
 	if !known {
-		if err := v.otherScaler(ctx, scaler, path); err != nil {
+		if err := v.otherScaler(ctx, scaler, key, path); err != nil {
 			return field.ErrorList{err}, warnings
 		}
 	}
-	warnings = append(warnings, v.otherHPA(ctx, scaler, kube.TargetKey(ref.APIVersion, ref.Kind, namespace, ref.Name))...)
+	warnings = append(warnings, v.otherHPA(ctx, scaler, key)...)
 	if scalerspec.IsHPA(scaler.Spec) {
 		refused = append(refused, v.hpa(ctx, scaler, ref)...)
 	}
 	return refused, warnings
 }
 
-// otherScaler finds another ElasticScaler of the target.
-func (v *ElasticScalers) otherScaler(ctx context.Context, scaler *v1alpha1.ElasticScaler, path *field.Path) *field.Error {
-	key := scalerKey(scaler)
+// otherScaler finds another ElasticScaler of the target, by its TargetKey.
+func (v *ElasticScalers) otherScaler(ctx context.Context, scaler *v1alpha1.ElasticScaler, key string, path *field.Path) *field.Error {
 	for _, k := range []string{key, kube.WithoutGroup(key)} {
 		var list v1alpha1.ElasticScalerList
 		if err := v.Cache.List(ctx, &list, client.MatchingFields{indexScalers: k}); err != nil {
@@ -189,7 +189,7 @@ func (v *ElasticScalers) hpa(ctx context.Context, scaler *v1alpha1.ElasticScaler
 	trial := desired.ScalerHPA(scaler, schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind), *bounds.Min, *bounds.Max)
 	// The owner has no UID before it is stored.
 	trial.OwnerReferences = nil
-	err := v.Trial.Apply(ctx, trial, client.DryRunAll, client.ForceOwnership, client.FieldOwner(kube.FieldOwner("elasticscaler")))
+	err := v.Trial.Apply(ctx, trial, client.DryRunAll, client.ForceOwnership, kube.FieldOwner("elasticscaler"))
 	var status apierrors.APIStatus
 	if !apierrors.IsInvalid(err) || !errors.As(err, &status) {
 		return nil // Whatever else there is, the controller reports.

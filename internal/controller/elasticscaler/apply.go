@@ -1,9 +1,9 @@
 package elasticscaler
 
 import (
-	"bytes"
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -159,7 +159,7 @@ func (r *Reconciler) otherWriter(ctx context.Context, t *target) string {
 	var last *metav1.ManagedFieldsEntry
 	for i := range m.ManagedFields {
 		e := &m.ManagedFields[i]
-		if e.FieldsV1 == nil || e.Manager == string(kube.FieldOwner(Component)) || !bytes.Contains(e.FieldsV1.Raw, []byte(`"f:replicas"`)) || e.Subresource == "status" {
+		if e.FieldsV1 == nil || e.Manager == string(kube.FieldOwner(Component)) || !strings.Contains(e.FieldsV1.GetRawString(), `"f:replicas"`) || e.Subresource == "status" {
 			continue
 		}
 		if last == nil || last.Time == nil || e.Time != nil && last.Time.Before(e.Time) {

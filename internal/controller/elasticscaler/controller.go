@@ -243,7 +243,7 @@ func (r *Reconciler) run(ctx context.Context, p *pass) error {
 	case trigger.Type == v1alpha1.StateTriggerType:
 		err = r.followState(ctx, p)
 	case trigger.Type == v1alpha1.SignalTriggerType:
-		err = r.followSignal(p)
+		r.followSignal(p)
 	}
 	if err != nil {
 		return err

@@ -48,14 +48,14 @@ func (r *Reconciler) followState(ctx context.Context, p *pass) error {
 }
 
 // followSignal listens at the endpoint, and takes the count from the last signal that was accepted.
-func (r *Reconciler) followSignal(p *pass) error {
+func (r *Reconciler) followSignal(p *pass) {
 	key := client.ObjectKeyFromObject(p.scaler)
 	t := p.scaler.Spec.Trigger.SignalTrigger
 	request, err := metricsource.EndpointRequest(t.Endpoint, string(t.Protocol), "", "")
 	if err != nil {
 		p.invalid(v1alpha1.ReasonInvalidSpec, "spec.trigger.signalTrigger.endpoint: %v", err)
 		r.Listeners.Forget(key)
-		return nil
+		return
 	}
 	last := p.scaler.Status.LastSignal
 	endpoint := signal.Endpoint{UID: p.scaler.UID, URL: request.URL, Interval: scalerspec.Interval(p.scaler.Spec, r.Defaults), Token: t.TokenSecretRef, CA: t.CASecretRef}
@@ -70,7 +70,6 @@ func (r *Reconciler) followSignal(p *pass) error {
 	p.observation.Decision = desired.DecisionOfSignal(last, scalerspec.BoundsOf(p.scaler.Spec), p.current(), now)
 	p.observation.Calculated = last != nil
 	p.observation.Want = p.observation.Decision.DesiredReplicas
-	return nil
 }
 
 func (p *pass) current() *int32 {

@@ -44,6 +44,7 @@ import (
 // +kubebuilder:rbac:groups=metrics.k8s.io,resources=pods,verbs=get;list
 // +kubebuilder:rbac:groups=custom.metrics.k8s.io,resources=*,verbs=get;list
 // +kubebuilder:rbac:groups=external.metrics.k8s.io,resources=*,verbs=get;list
+// +kubebuilder:rbac:groups=apiregistration.k8s.io,resources=apiservices,verbs=get
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
 // Index keys of the cache.

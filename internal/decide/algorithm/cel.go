@@ -219,6 +219,7 @@ func metricsOf(checked *cel.Ast) []string {
 			if name, ok := literal(args[1]); ok && ofMetrics(args[0]) {
 				names = append(names, name)
 			}
+		default:
 		}
 	}))
 	return names

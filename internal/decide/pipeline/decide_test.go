@@ -66,7 +66,9 @@ func TestLimitsOfOneDecision(t *testing.T) {
 		},
 		"more than 100 percent down is all": {20, 3, func(s *Settings) { s.ScaleDown.Policies = policies(percent(300, 60)) }, 3, v1alpha1.ReasonMetricBelowTarget, ""},
 		"a step and a rate": {
-			3, 20, func(s *Settings) { s.ScaleUp.MaxPodsPerStep, s.ScaleUp.Policies = new(int32(10)), policies(pods(4, 60)) }, 7, v1alpha1.ReasonMetricAboveTarget,
+			3, 20, func(s *Settings) {
+				s.ScaleUp.MaxPodsPerStep, s.ScaleUp.Policies = new(int32(10)), policies(pods(4, 60))
+			}, 7, v1alpha1.ReasonMetricAboveTarget,
 			"StepSize 20>13 ScaleUpLimit, RateLimit 13>7 ScaleUpLimit",
 		},
 		"from 0 to 0 with a minimum of 0":         {0, 0, minimumZero(nil), 0, v1alpha1.ReasonWithinTolerance, ""},
@@ -264,8 +266,10 @@ func TestAnAlgorithmThatFails(t *testing.T) {
 		calculate func(scaling.Input) (scaling.Result, error)
 		message   string
 	}{
-		"an error": {func(scaling.Input) (scaling.Result, error) { return scaling.Result{Replicas: 1}, errors.New("no\nidea") }, "no; idea"},
-		"a panic":  {func(scaling.Input) (scaling.Result, error) { panic("oh no") }, "scaling algorithm script panicked: oh no"},
+		"an error": {func(scaling.Input) (scaling.Result, error) {
+			return scaling.Result{Replicas: 1}, errors.New("no\nidea")
+		}, "no; idea"},
+		"a panic": {func(scaling.Input) (scaling.Result, error) { panic("oh no") }, "scaling algorithm script panicked: oh no"},
 		"a negative count": {
 			func(scaling.Input) (scaling.Result, error) { return scaling.Result{Replicas: -3}, nil },
 			"scaling algorithm script returned -3: must be 0 or more",
