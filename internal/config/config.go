@@ -5,10 +5,12 @@ package config
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/netip"
 	"net/url"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -82,6 +84,9 @@ type ElasticScaler struct {
 	StateSources []KindReference `json:"stateSources,omitempty"`
 	// Endpoints says which addresses of user-written endpoints may be dialled.
 	Endpoints Endpoints `json:"endpoints,omitzero"`
+	// MetricsAPIs names, by API group such as external.metrics.k8s.io, the Service (namespace/name) that is meant to serve
+	// it. Where another one does, its metrics have no value. A group that is not named may be served by any.
+	MetricsAPIs map[string]string `json:"metricsAPIs,omitempty"`
 	// Signals is where pushed signals are served, with the certificate of the webhook and only while that is enabled. The
 	// default is ":9444"; "0" does not serve.
 	Signals Endpoint `json:"signals,omitzero"`
@@ -389,6 +394,12 @@ func (e ElasticScaler) validate(path *field.Path) field.ErrorList {
 		}
 		if source.Kind == "" {
 			all = append(all, field.Required(at.Child("kind"), "must name a kind, for example Schedule"))
+		}
+	}
+	for _, group := range slices.Sorted(maps.Keys(e.MetricsAPIs)) {
+		namespace, name, ok := strings.Cut(e.MetricsAPIs[group], "/")
+		if !ok || namespace == "" || name == "" || strings.Contains(name, "/") {
+			all = append(all, field.Invalid(path.Child("metricsAPIs").Key(group), e.MetricsAPIs[group], "must be namespace/name of a Service, for example keda/keda-operator-metrics-apiserver"))
 		}
 	}
 	ranges := func(path *field.Path, texts []string) {

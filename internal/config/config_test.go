@@ -50,17 +50,18 @@ func TestParse(t *testing.T) {
 		},
 		"a namespace that is none": {text: head + "watchNamespaces: [a, '*']\n", errs: []string{"watchNamespaces[1]"}},
 		"the component of ElasticScalers": {
-			text: head + "elasticScaler: {intervalSeconds: 5, stateSources: [{apiVersion: example.com/v1, kind: Schedule}], endpoints: {allow: [127.0.0.0/8]}, signals: {bindAddress: '0'}}\n",
+			text: head + "elasticScaler: {intervalSeconds: 5, metricsAPIs: {external.metrics.k8s.io: keda/adapter}, stateSources: [{apiVersion: example.com/v1, kind: Schedule}], endpoints: {allow: [127.0.0.0/8]}, signals: {bindAddress: '0'}}\n",
 			want: func(c *Configuration) {
 				c.ElasticScaler.IntervalSeconds = 5
+				c.ElasticScaler.MetricsAPIs = map[string]string{"external.metrics.k8s.io": "keda/adapter"}
 				c.ElasticScaler.StateSources = []KindReference{{APIVersion: "example.com/v1", Kind: "Schedule"}}
 				c.ElasticScaler.Endpoints.Allow = []string{"127.0.0.0/8"}
 				c.ElasticScaler.Signals.BindAddress = "0"
 			},
 		},
 		"a component that could not work": {
-			text: head + "elasticScaler: {intervalSeconds: 0, cpuInitializationSeconds: -1, initialReadinessSeconds: 3601, stateSources: [{apiVersion: a/b/c}], endpoints: {allow: [all], deny: [10.0.0.1]}, signals: {bindAddress: nine}}\n",
-			errs: []string{"elasticScaler.intervalSeconds", "elasticScaler.cpuInitializationSeconds", "elasticScaler.initialReadinessSeconds", "stateSources[0].apiVersion",
+			text: head + "elasticScaler: {intervalSeconds: 0, metricsAPIs: {metrics.k8s.io: server}, cpuInitializationSeconds: -1, initialReadinessSeconds: 3601, stateSources: [{apiVersion: a/b/c}], endpoints: {allow: [all], deny: [10.0.0.1]}, signals: {bindAddress: nine}}\n",
+			errs: []string{"elasticScaler.intervalSeconds", "metricsAPIs[metrics.k8s.io]", "elasticScaler.cpuInitializationSeconds", "elasticScaler.initialReadinessSeconds", "stateSources[0].apiVersion",
 				"stateSources[0].kind", "endpoints.allow[0]", "endpoints.deny[0]", "elasticScaler.signals.bindAddress"},
 		},
 		"an unknown field":  {text: head + "prometeus: {}\n", errs: []string{`unknown field "prometeus"`}},

@@ -65,7 +65,7 @@ func setupElasticScaler(ctx context.Context, p parts) error {
 	if err != nil {
 		return err
 	}
-	cluster, err := metricsource.NewKubernetes(metricsource.KubernetesOptions{Config: p.mgr.GetConfig(), Clock: clock.RealClock{}})
+	cluster, err := metricsource.NewKubernetes(metricsource.KubernetesOptions{Config: p.mgr.GetConfig(), Clock: clock.RealClock{}, Owners: c.MetricsAPIs})
 	if err != nil {
 		return err
 	}

@@ -152,6 +152,7 @@ elasticScaler:
   - {apiVersion: {{ .apiVersion | quote }}, kind: {{ .kind | quote }}}
   {{- else }} []
   {{- end }}
+  metricsAPIs: {{ toJson $e.metricsAPIs }}
   endpoints: {{ toJson $e.endpoints }}
   signals:
     bindAddress: {{ ternary (printf ":%v" $v.ports.signals) "0" $e.signals.enabled | quote }}
