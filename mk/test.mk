@@ -21,7 +21,7 @@ gotestsum:
 # `go test` shows no progress while a part is built.
 .PHONY: lab-build-on-demand
 lab-build-on-demand: lab-command
-	@$(LAB) build --repo . metrics-server custom-metrics keda >/dev/null
+	@$(LAB) build --repo . metrics-server custom-metrics keda helm >/dev/null
 
 .PHONY: test
 test: test-unit test-lab test-integration ## Run all tests (RACE=1: with the race detector)
