@@ -222,21 +222,22 @@ func ElasticScalerStatus(scaler *v1alpha1.ElasticScaler, o ScalerObservation, no
 	if o.Scaled != nil {
 		s.LastScaleTime = o.Scaled
 	}
-	if s.LastDecision == nil && !o.ByHPA {
+	if s.LastDecision == nil && !scalerspec.IsHPA(scaler.Spec) {
 		// What was decided before a restart stands until the next decision.
 		s.LastDecision, s.DesiredReplicas = previous.LastDecision, previous.DesiredReplicas
 	}
 	conditions := scalerConditionsOf(scaler, s, o)
-	if o.Decision == nil && s.LastDecision != nil && len(o.Problems) == 0 && !o.ByHPA {
+	if o.Decision == nil && s.LastDecision != nil && len(o.Problems) == 0 {
 		// The same holds for what it said of the metrics.
 		for i, c := range conditions {
-			if c.Type == v1alpha1.ConditionMetricsCollected || c.Type == v1alpha1.ConditionScalingCalculated || c.Type == v1alpha1.ConditionReady || c.Type == v1alpha1.ConditionDegraded {
+			if c.Type == v1alpha1.ConditionMetricsCollected || c.Type == v1alpha1.ConditionScalingCalculated || c.Type == v1alpha1.ConditionDegraded {
 				if before := meta.FindStatusCondition(previous.Conditions, c.Type); before != nil {
 					conditions[i] = *before
 				}
 			}
 		}
 	}
+	conditions = append(conditions, scalerReady(conditions, o))
 	s.Conditions = condition.Merge(previous.Conditions, scalerConditions, conditions, scaler.Generation, now)
 	if o.Scaled == nil && sameOutcome(previous, s) {
 		return previous
@@ -271,11 +272,11 @@ func outcome(s v1alpha1.ElasticScalerStatus) v1alpha1.ElasticScalerStatus {
 	return out
 }
 
-// scalerConditionsOf returns the conditions of a status that is otherwise complete.
+// scalerConditionsOf returns the conditions of a status that is otherwise complete, but for Ready.
 func scalerConditionsOf(scaler *v1alpha1.ElasticScaler, s v1alpha1.ElasticScalerStatus, o ScalerObservation) []metav1.Condition {
 	all := []metav1.Condition{
 		validated(o),
-		calculated(s, o),
+		calculated(scaler, s, o),
 		reconciled(s, o),
 		available(o),
 		scalerProgressing(s, o),
@@ -283,7 +284,7 @@ func scalerConditionsOf(scaler *v1alpha1.ElasticScaler, s v1alpha1.ElasticScaler
 		conflict(o),
 	}
 	if scaler.Spec.Trigger.Type == v1alpha1.MetricsTriggerType {
-		all = append(all, collected(s, o))
+		all = append(all, collected(scaler, s, o))
 	}
 	if o.Paused {
 		all = append(all, condition.New(v1alpha1.ConditionPaused, true, v1alpha1.ReasonPaused, "spec.paused is true: only the status is written, and the count belongs to others"))
@@ -294,7 +295,7 @@ func scalerConditionsOf(scaler *v1alpha1.ElasticScaler, s v1alpha1.ElasticScaler
 		all = append(all, condition.New(v1alpha1.ConditionActivationSourceMissing, true, v1alpha1.ConditionActivationSourceMissing,
 			"minReplicas is 0 and every metric comes from the pods themselves, so that nothing would start the target again: add a metric that exists while no pod runs, or set minReplicas to 1"))
 	}
-	return append(all, scalerReady(all, o))
+	return all
 }
 
 func validated(o ScalerObservation) metav1.Condition {
@@ -308,7 +309,14 @@ func validated(o ScalerObservation) metav1.Condition {
 	return condition.New(v1alpha1.ConditionValidated, false, o.Problems[0].Reason, strings.Join(messages, "; "))
 }
 
-func waiting(conditionType string) metav1.Condition {
+// undecided says why there is no decision.
+func undecided(conditionType string, scaler *v1alpha1.ElasticScaler, o ScalerObservation) metav1.Condition {
+	switch hpa := scalerspec.IsHPA(scaler.Spec); {
+	case hpa && o.YieldsTo != "":
+		return condition.New(conditionType, false, v1alpha1.ReasonConflict, "there is no HorizontalPodAutoscaler of this scaler, since "+o.YieldsTo+" has the first right to the count")
+	case hpa && o.Paused:
+		return condition.New(conditionType, false, v1alpha1.ReasonPaused, "there is no HorizontalPodAutoscaler of this scaler, since spec.paused is true")
+	}
 	return condition.New(conditionType, false, v1alpha1.ReasonWaiting, "the first evaluation has not ended yet")
 }
 
@@ -323,7 +331,7 @@ func missing(d *v1alpha1.Decision) []v1alpha1.DecisionInput {
 	return out
 }
 
-func collected(s v1alpha1.ElasticScalerStatus, o ScalerObservation) metav1.Condition {
+func collected(scaler *v1alpha1.ElasticScaler, s v1alpha1.ElasticScalerStatus, o ScalerObservation) metav1.Condition {
 	if o.ByHPA {
 		return fromHPA(v1alpha1.ConditionMetricsCollected, autoscalingv2.ScalingActive, o.HPA)
 	}
@@ -332,7 +340,7 @@ func collected(s v1alpha1.ElasticScalerStatus, o ScalerObservation) metav1.Condi
 	}
 	d := s.LastDecision
 	if d == nil {
-		return waiting(v1alpha1.ConditionMetricsCollected)
+		return undecided(v1alpha1.ConditionMetricsCollected, scaler, o)
 	}
 	without := missing(d)
 	if len(without) == 0 {
@@ -349,7 +357,7 @@ func collected(s v1alpha1.ElasticScalerStatus, o ScalerObservation) metav1.Condi
 	return condition.New(v1alpha1.ConditionMetricsCollected, false, reason, strings.Join(messages, "; "))
 }
 
-func calculated(s v1alpha1.ElasticScalerStatus, o ScalerObservation) metav1.Condition {
+func calculated(scaler *v1alpha1.ElasticScaler, s v1alpha1.ElasticScalerStatus, o ScalerObservation) metav1.Condition {
 	no := func(reason, message string) metav1.Condition {
 		return condition.New(v1alpha1.ConditionScalingCalculated, false, reason, message)
 	}
@@ -359,7 +367,7 @@ func calculated(s v1alpha1.ElasticScalerStatus, o ScalerObservation) metav1.Cond
 	case len(o.Problems) > 0:
 		return no(o.Problems[0].Reason, "no count is decided, since the spec or the target is at fault")
 	case d == nil:
-		return waiting(v1alpha1.ConditionScalingCalculated)
+		return undecided(v1alpha1.ConditionScalingCalculated, scaler, o)
 	case !o.Calculated:
 		return no(d.Reason, d.Message)
 	default:

@@ -95,6 +95,10 @@ func TestADecisionThatChangesNothingWritesNothing(t *testing.T) {
 	if write(nothingYet, start.Add(4*time.Minute)) {
 		t.Errorf("a restart was written: %s", cmp.Diff(scaled, scaler.Status))
 	}
+	// What has changed meanwhile shows at once.
+	nothingYet.YieldsTo = "HorizontalPodAutoscaler ns/h"
+	write(nothingYet, start.Add(5*time.Minute))
+	checkCondition(t, scaler.Status, v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonConflict)
 }
 
 func TestConditionsOfAScaler(t *testing.T) {
@@ -184,6 +188,36 @@ func TestConditionsOfAScaler(t *testing.T) {
 			s := ElasticScalerStatus(scalerOf(trigger), o, metav1.NewTime(at))
 			for _, w := range tc.want {
 				checkCondition(t, s, w.conditionType, w.status, w.reason)
+			}
+		})
+	}
+}
+
+// While an HPA stands aside nothing is decided, which is as the user wants it, and what another algorithm decided before is
+// history.
+func TestAnHPAThatStandsAside(t *testing.T) {
+	at := time.Unix(1_700_000_000, 0)
+	for name, tc := range map[string]struct {
+		change func(*ScalerObservation)
+		ready  metav1.ConditionStatus
+		reason string
+	}{
+		"for a pause":     {func(o *ScalerObservation) { o.Paused = true }, metav1.ConditionTrue, v1alpha1.ReasonPaused},
+		"for another HPA": {func(o *ScalerObservation) { o.YieldsTo = "HorizontalPodAutoscaler ns/h" }, metav1.ConditionFalse, v1alpha1.ReasonConflict},
+	} {
+		t.Run(name, func(t *testing.T) {
+			scaler := scalerOf(v1alpha1.MetricsTriggerType)
+			scaler.Status = ElasticScalerStatus(scaler, observed(40, "", at), metav1.NewTime(at))
+			scaler.Spec.Trigger.MetricsTrigger.ScalingAlgorithm = "hpa"
+			o := observed(40, "", at)
+			o.Decision, o.Calculated, o.Want = nil, false, nil
+			tc.change(&o)
+			s := ElasticScalerStatus(scaler, o, metav1.NewTime(at))
+			checkCondition(t, s, v1alpha1.ConditionReady, tc.ready, tc.reason)
+			checkCondition(t, s, v1alpha1.ConditionScalingCalculated, metav1.ConditionFalse, tc.reason)
+			checkCondition(t, s, v1alpha1.ConditionMetricsCollected, metav1.ConditionFalse, tc.reason)
+			if s.LastDecision != nil || s.DesiredReplicas != nil {
+				t.Errorf("the status tells of a decision: %+v", s)
 			}
 		})
 	}

@@ -155,6 +155,8 @@ type pass struct {
 	events      []notice
 	// retry is when to look again although no watch will say so, 0 for never.
 	retry time.Duration
+	// edited tells that the spec or the annotations are others than in the pass before.
+	edited bool
 }
 
 func (p *pass) invalid(reason, format string, args ...any) {
@@ -261,6 +263,7 @@ func (r *Reconciler) compile(p *pass) {
 	if k.generation == p.scaler.Generation && maps.Equal(k.annotations, p.scaler.Annotations) {
 		return
 	}
+	p.edited = true
 	k.generation, k.annotations = p.scaler.Generation, maps.Clone(p.scaler.Annotations)
 	k.problems, k.settings, k.plan = nil, pipeline.Settings{}, nil
 	findings, warnings := scalerspec.Validate(p.scaler, r.Algorithms)

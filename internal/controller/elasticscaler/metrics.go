@@ -48,7 +48,8 @@ func (r *Reconciler) evaluate(ctx context.Context, p *pass) error {
 		}
 	}
 	questions := ask(p.scaler, p.target, namespaces)
-	spec := sampling.Spec{Interval: scalerspec.Interval(p.scaler.Spec, r.Defaults)}
+	// What a user changed is decided on at once, and not an interval later.
+	spec := sampling.Spec{Interval: scalerspec.Interval(p.scaler.Spec, r.Defaults), Now: p.edited}
 	for _, q := range questions {
 		spec.Requests = append(spec.Requests, q.requests...)
 	}
