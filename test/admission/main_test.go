@@ -57,9 +57,8 @@ type component struct {
 }
 
 var (
-	groups = &component{name: "resourcescalinggroup", account: account, configuration: configuration, validity: validity}
-	tidals = &component{name: "tidal", account: "pd-orchestrator-tidal", configuration: "tidal.tidal.io"}
-	// scalers are admitted for the sake of those that tests of other kinds need.
+	groups  = &component{name: "resourcescalinggroup", account: account, configuration: configuration, validity: validity}
+	tidals  = &component{name: "tidal", account: "pd-orchestrator-tidal", configuration: "tidal.tidal.io"}
 	scalers = &component{name: "elasticscaler", account: "pd-orchestrator-elasticscaler", configuration: "elasticscaler.elasticscaler.io"}
 )
 
@@ -252,6 +251,18 @@ func grant(t *testing.T, subject rbacv1.Subject, namespace string, rules ...rbac
 
 func person(name string) rbacv1.Subject {
 	return rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: name}
+}
+
+// warned returns what the API server warns the administrator of at a write that it accepts.
+func warned(t *testing.T, write func(client.Client) error) string {
+	t.Helper()
+	config := rest.CopyConfig(suite.lab.AdminConfig())
+	got := &warnings{}
+	config.WarningHandler = got
+	c, err := newClient(config)
+	must(t, err)
+	must(t, write(c))
+	return strings.Join(got.all, "\n")
 }
 
 // refused ends the test unless the error is a refusal that holds all these words.

@@ -339,8 +339,10 @@ func TestEachScalerHasItsOwnInterval(t *testing.T) {
 	if n := server.Count("", ""); n > 2 {
 		t.Errorf("there were %d requests, with an interval of an hour", n)
 	}
+	// An edit is decided on at once.
+	w.Edit(func(s *v1alpha1.ElasticScaler) { s.Spec.MaxReplicas = new(int32(3)) })
+	w.WaitReplicas(3)
 	w.Edit(func(s *v1alpha1.ElasticScaler) { s.Spec.IntervalSeconds = new(int32(1)) })
-	w.WaitReplicas(4)
 	w.Evaluated(server, 3)
 }
 

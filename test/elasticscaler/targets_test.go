@@ -40,6 +40,26 @@ func TestTargetsByTheirBareKind(t *testing.T) {
 	w.WaitReplicas(4)
 }
 
+// A target may be in another namespace, where the operator trusts those who write scalers. An HPA cannot follow it there.
+func TestATargetInAnotherNamespace(t *testing.T) {
+	t.Parallel()
+	w, other := env.World(t), env.World(t)
+	server := w.Server(faulty.Options{})
+	tell(server, "queue", "40")
+	other.CreateTarget(2)
+	scaler := between(w, server, 1, 10)
+	scaler.Spec.TargetRef.Namespace = other.Namespace
+	w.Create(scaler)
+	other.WaitReplicas(4)
+	w.Event("Normal", v1alpha1.ReasonScaled, "Deployment "+other.Namespace+"/inference", "from 2 to 4")
+	w.Edit(func(s *v1alpha1.ElasticScaler) {
+		s.Spec.Trigger = estest.Metrics("HPA", v1alpha1.MetricSpec{Type: v1alpha1.ExternalMetricType, External: &v1alpha1.ExternalMetricSource{
+			MetricsName: "queue", Target: v1alpha1.MetricTarget{Type: v1alpha1.AverageValueMetricType, AverageValue: metric(server, "queue").ExternalServer.Target},
+		}})
+	})
+	w.Condition(v1alpha1.ConditionValidated, metav1.ConditionFalse, v1alpha1.ReasonInvalidSpec, "spec.targetRef.namespace", other.Namespace, "must be the namespace of the ElasticScaler")
+}
+
 // A ResourceScalingGroup is counted in groups, however many pods a group has.
 func TestGroupsAreCountedAndNotPods(t *testing.T) {
 	t.Parallel()
