@@ -186,7 +186,7 @@ func (c *celAlgorithm) program(config map[string]string) (*program, error) {
 // explain names the metric whose absence an expression did not expect.
 func explain(err error, metrics []scaling.Metric) error {
 	for _, m := range metrics {
-		if m.Missing && strings.Contains(err.Error(), "no such key: "+m.Name) {
+		if m.Missing && strings.HasSuffix(err.Error(), "no such key: "+m.Name) {
 			return fmt.Errorf("%s needs metric %q, which has no value now; ask %q in metrics first where it may be left out", expressionSetting, m.Name, m.Name)
 		}
 	}
@@ -198,28 +198,20 @@ func metricsOf(checked *cel.Ast) []string {
 	var names []string
 	ofMetrics := func(e ast.Expr) bool { return e.Kind() == ast.IdentKind && e.AsIdent() == "metrics" }
 	ast.PostOrderVisit(checked.NativeRep().Expr(), ast.NewExprVisitor(func(e ast.Expr) {
-		switch e.Kind() {
-		case ast.SelectKind:
-			if ofMetrics(e.AsSelect().Operand()) {
-				names = append(names, e.AsSelect().FieldName())
+		if e.Kind() == ast.SelectKind && ofMetrics(e.AsSelect().Operand()) {
+			names = append(names, e.AsSelect().FieldName())
+		}
+		if e.Kind() != ast.CallKind {
+			return
+		}
+		// m[name] and name in m
+		call := e.AsCall()
+		for function, of := range map[string]int{"_[_]": 0, "@in": 1} {
+			if args := call.Args(); call.FunctionName() == function && len(args) == 2 && ofMetrics(args[of]) {
+				if name, ok := literal(args[1-of]); ok {
+					names = append(names, name)
+				}
 			}
-		case ast.CallKind:
-			call := e.AsCall()
-			args := call.Args()
-			if len(args) != 2 {
-				return
-			}
-			switch call.FunctionName() {
-			case "_[_]":
-			case "@in":
-				slices.Reverse(args)
-			default:
-				return
-			}
-			if name, ok := literal(args[1]); ok && ofMetrics(args[0]) {
-				names = append(names, name)
-			}
-		default:
 		}
 	}))
 	return names

@@ -77,6 +77,7 @@ func (b *bytesSource) reading() Reading {
 
 func (b *bytesSource) world(t testing.TB) *world {
 	t.Helper()
+	t.Helper()
 	names := []string{"APA", "KPA", "CEL"}
 	name := names[b.below(len(names))]
 	current := b.int32()
