@@ -13,7 +13,7 @@ import (
 //
 // The count that it returns is a recommendation. Metrics without a value, stabilization windows, rate policies and bounds
 // are the framework's business, and come after it.
-type ScalingAlgorithm interface { //nolint:revive // It has the name that plug-in authors know from the original.
+type ScalingAlgorithm interface {
 	// Name is what `scalingAlgorithm` of an ElasticScaler names. Case and spaces do not matter.
 	Name() string
 	// CalculateDesiredReplicas returns the count for one target. It is a function of its input: what it must remember from
