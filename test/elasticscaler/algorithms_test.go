@@ -91,7 +91,8 @@ func TestAMetricMayBeOld(t *testing.T) {
 	m.MaxAgeSeconds = new(int32(3600))
 	w.Create(estest.Instant(w.Scaler(estest.Metrics("", m))))
 	w.WaitReplicas(4)
-	if in := input(t, w.Live(), "batches"); in.Time == nil || time.Since(in.Time.Time) < 5*time.Minute {
+	scaler := w.Condition(v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonReconciled)
+	if in := input(t, scaler, "batches"); in.Time == nil || time.Since(in.Time.Time) < 5*time.Minute {
 		t.Errorf("the time of the sample is shown as %v, want that of the source", in.Time)
 	}
 }

@@ -307,7 +307,8 @@ func TestTargetsMayBeFractions(t *testing.T) {
 	m.ExternalServer.Target = &half
 	w.Create(estest.Instant(w.Scaler(estest.Metrics("", m))))
 	w.WaitReplicas(3)
-	if in := input(t, w.Live(), "ratio"); in.Target != "0.5" {
+	scaler := w.Condition(v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonReconciled)
+	if in := input(t, scaler, "ratio"); in.Target != "0.5" {
 		t.Errorf("the target is shown as %s, want 0.5", in.Target)
 	}
 }
