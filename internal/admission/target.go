@@ -44,10 +44,14 @@ func (v Targets) examine(ctx context.Context, obj client.Object, kind string, t 
 	found, err := v.Kinds.Find(t.apiVersion, t.kind)
 	served := err == nil
 	if err != nil && !errors.Is(err, kube.ErrKindNotFound) {
-		return field.ErrorList{field.InternalError(t.path, fmt.Errorf("looking for the kind of the target, try again: %w", err))}, nil
+		unread := field.InternalError(t.path, fmt.Errorf("looking for the kind of the target, try again: %w", err))
+		if known && t.namespace == obj.GetNamespace() {
+			return nil, []string{unread.Error()}
+		}
+		return field.ErrorList{unread}, nil
 	}
 	var unfit *field.Error
-	if served && (!found.Scalable || !found.Namespaced) {
+	if served && !t.handled && (!found.Scalable || !found.Namespaced) {
 		unfit = field.Invalid(t.path.Child("kind"), t.kind, fmt.Sprintf(
 			"must be a kind with a scale subresource, such as Deployment, StatefulSet or ResourceScalingGroup; %s has none, so its count cannot be set", found.Kind))
 	}
@@ -61,7 +65,7 @@ func (v Targets) examine(ctx context.Context, obj client.Object, kind string, t 
 		return nil, []string{fmt.Sprintf("%s: the API server serves no kind %s in %s, so nothing is scaled until its CRD is installed; or correct the reference", t.path, t.kind, t.apiVersion)}
 	}
 	warning := ""
-	if unfit == nil {
+	if unfit == nil && !t.handled {
 		warning, unfit = v.look(ctx, t, found)
 	}
 	switch {
@@ -84,6 +88,9 @@ func (v Targets) access(ctx context.Context, obj client.Object, kind string, t t
 			"correct the reference, or install the CRD of the kind first", t.kind, t.apiVersion))}
 	}
 	right := rights.Scale(schema.GroupResource{Group: found.Group, Resource: found.Resource}, t.namespace, t.name)
+	if !found.Scalable {
+		right.Subresource = "" // Its count is set by writing the object itself.
+	}
 	return v.Writers.refusals(ctx, obj, kind, []rights.Need{{Path: t.path, Rights: []rights.Right{right}}})[0]
 }
 

@@ -3,6 +3,7 @@ package admission
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/client-go/discovery"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	clocktesting "k8s.io/utils/clock/testing"
@@ -149,7 +151,7 @@ func TestAdmissionOfATidal(t *testing.T) {
 		},
 		"a change elsewhere of a kind without a count, by one without the right": {
 			world: tidalWorld{reviews: &reviews{answer: no}}, old: makeTidal(in("prod"), on("v1", "ConfigMap")), tidal: makeTidal(in("prod"), on("v1", "ConfigMap"), suspended),
-			refused: []string{`must be allowed to: update configmaps/scale "llm" in namespace prod`}, asked: 1,
+			refused: []string{`must be allowed to: update configmaps "llm" in namespace prod`}, asked: 1,
 		},
 		"a label elsewhere, by one without": {
 			world: tidalWorld{reviews: &reviews{answer: no}}, old: makeTidal(in("prod")),
@@ -179,6 +181,12 @@ func TestAdmissionOfATidal(t *testing.T) {
 		// What cannot be found out now.
 		"kinds that cannot be found": {
 			world: tidalWorld{unserved: errors.New("on fire")}, tidal: makeTidal(), refused: []string{"spec.targetRef: Internal error: looking for the kind of the target, try again:", "on fire"},
+		},
+		"kinds that cannot be found, at a change": {
+			world: tidalWorld{unserved: errors.New("on fire")}, old: makeTidal(), tidal: makeTidal(suspended), warned: "looking for the kind of the target, try again:",
+		},
+		"kinds that cannot be found, at a change elsewhere": {
+			world: tidalWorld{unserved: errors.New("on fire")}, old: makeTidal(in("prod")), tidal: makeTidal(in("prod"), suspended), refused: []string{"looking for the kind of the target, try again:"},
 		},
 		"a count that cannot be read": {
 			world: tidalWorld{unread: errors.New("on fire")}, tidal: makeTidal(), refused: []string{"spec.targetRef: Internal error: looking at Deployment dev/llm, try again:", "on fire"},
@@ -222,6 +230,33 @@ func TestAdmissionOfATidal(t *testing.T) {
 			}
 			if _, err := v.ValidateDelete(ctx, tc.tidal); err != nil {
 				t.Errorf("deletion is refused: %v", err)
+			}
+		})
+	}
+}
+
+// A kind that the manager has a handler for needs no scale subresource; who may write its objects may have them scaled.
+func TestTargetsThatAHandlerScales(t *testing.T) {
+	for name, tc := range map[string]struct {
+		namespace string
+		answer    func(authorizationv1.ResourceAttributes) (bool, error)
+		want      string
+	}{
+		"here": {namespace: "dev", answer: no},
+		"elsewhere, by one with the right": {namespace: "prod", answer: func(a authorizationv1.ResourceAttributes) (bool, error) {
+			return a.Verb == "update" && a.Subresource == "", nil
+		}},
+		"elsewhere, by one without": {namespace: "prod", answer: no, want: `must be allowed to: update configmaps "llm" in namespace prod`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := tidalWorld{crossNamespace: config.CrossNamespaceAdmitted, reviews: &reviews{answer: tc.answer}, unread: errors.New("has no scale")}
+			refused, warnings := w.validator(t).Targets.examine(requestOf(t.Context(), "alice"), makeTidal(), tidalKind.Kind,
+				target{apiVersion: "v1", kind: "ConfigMap", namespace: tc.namespace, name: "llm", path: field.NewPath("spec", "targetRef"), handled: true}, false)
+			if got := fmt.Sprint(refused.ToAggregate()); tc.want == "" && len(refused) > 0 || !strings.Contains(got, tc.want) {
+				t.Errorf("refused with %s, want %q", got, tc.want)
+			}
+			if len(warnings) > 0 {
+				t.Errorf("warned of %q", warnings)
 			}
 		})
 	}
