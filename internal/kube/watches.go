@@ -34,6 +34,9 @@ type Watches struct {
 	api        client.Reader
 	clock      clock.PassiveClock
 
+	// starting is held while a watch is started, which may take until the controller has.
+	starting sync.Mutex
+
 	mu    sync.Mutex
 	kinds map[schema.GroupVersionKind]*watchedKind
 }
@@ -65,12 +68,21 @@ func NewWatches(c cache.Cache, ctrl controller.Controller, api client.Reader, cl
 	return &Watches{cache: c, controller: ctrl, api: api, clock: clk, kinds: map[schema.GroupVersionKind]*watchedKind{}}
 }
 
-// Known reports whether a watch of the kind was asked for before.
-func (w *Watches) Known(gvk schema.GroupVersionKind) bool {
+// Known reports whether a watch of the kind was asked for before. It does not wait for one that is being started, so that
+// handlers of events may ask.
+func (w *Watches) Known(gvk schema.GroupVersionKind) bool { return w.kind(gvk) != nil }
+
+func (w *Watches) kind(gvk schema.GroupVersionKind) *watchedKind {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	_, known := w.kinds[gvk]
-	return known
+	return w.kinds[gvk]
+}
+
+func (w *Watches) keep(gvk schema.GroupVersionKind, kind *watchedKind) *watchedKind {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.kinds[gvk] = kind
+	return kind
 }
 
 // Ensure sees to it that the kind, which must be served, is watched, and reports whether the cache can answer for it: not
@@ -89,10 +101,19 @@ func (w *Watches) Ensure(ctx context.Context, watch Watch) (bool, error) {
 }
 
 func (w *Watches) start(ctx context.Context, watch Watch) (*watchedKind, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
 	gvk, now := watch.Kind, w.clock.Now()
-	if kind, ok := w.kinds[gvk]; ok && (kind.informer != nil || now.Sub(kind.asked) < unlistedRetry) {
+	standing := func() *watchedKind {
+		if kind := w.kind(gvk); kind != nil && (kind.informer != nil || now.Sub(kind.asked) < unlistedRetry) {
+			return kind
+		}
+		return nil
+	}
+	if kind := standing(); kind != nil {
+		return kind, nil
+	}
+	w.starting.Lock()
+	defer w.starting.Unlock()
+	if kind := standing(); kind != nil {
 		return kind, nil
 	}
 	// An informer of a kind that may not be listed never gets ready, and the manager with it.
@@ -101,8 +122,7 @@ func (w *Watches) start(ctx context.Context, watch Watch) (*watchedKind, error) 
 	if err := w.api.List(ctx, probe, client.Limit(1)); apierrors.IsForbidden(err) || apierrors.IsMethodNotSupported(err) {
 		kind := &watchedKind{asked: now, first: make(chan struct{})}
 		close(kind.first)
-		w.kinds[gvk] = kind
-		return kind, nil
+		return w.keep(gvk, kind), nil
 	} else if err != nil {
 		return nil, fmt.Errorf("listing %s: %w", gvk.Kind, err)
 	}
@@ -118,8 +138,7 @@ func (w *Watches) start(ctx context.Context, watch Watch) (*watchedKind, error) 
 	if err := w.controller.Watch(&source.Informer{Informer: informer, Handler: watch.Handler, Predicates: watch.Predicates}); err != nil {
 		return nil, fmt.Errorf("watching %s: %w", gvk.Kind, err)
 	}
-	kind := &watchedKind{informer: informer, first: make(chan struct{})}
-	w.kinds[gvk] = kind
+	kind := w.keep(gvk, &watchedKind{informer: informer, first: make(chan struct{})})
 	go func() {
 		defer close(kind.first)
 		wait, cancel := context.WithTimeout(context.WithoutCancel(ctx), firstSync)
