@@ -204,7 +204,7 @@ func TestAFightOverTheCount(t *testing.T) {
 	}
 	// It is tried again later and later, and the condition does not come and go with each try.
 	tries := len(writes)
-	w.Until("another try", func(s *v1alpha1.ElasticScaler) error {
+	w.Until("another try", func(*v1alpha1.ElasticScaler) error {
 		if len(writes) == tries {
 			return errNotYet
 		}

@@ -116,7 +116,7 @@ func TestElasticScalerOnAFollower(t *testing.T) {
 	conflict := []string{"worker", fmt.Sprintf("ElasticScaler %s/a-older", w.Namespace)}
 	w.Condition(v1alpha1.ConditionScalerConflict, metav1.ConditionTrue, v1alpha1.ReasonScalerConflict, conflict...)
 	scaleDeployment(w, w.Namespace, "scheduler", 3)
-	testkit.Consistently(t, 2*time.Second, "the follower is left to the ElasticScaler", func(ctx context.Context) error {
+	testkit.Consistently(t, 2*time.Second, "the follower is left to the ElasticScaler", func(context.Context) error {
 		if n := w.Workloads()["worker"]; n != 1 {
 			return fmt.Errorf("it has %d replicas", n)
 		}

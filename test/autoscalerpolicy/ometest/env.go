@@ -39,8 +39,9 @@ const (
 	Providers = "pd-orchestrator-metric-providers"
 	// Soon is how long anything may take on a busy machine.
 	Soon = 60 * time.Second
-	// Model and Runtime are the names of those that every lab has.
-	Model   = "llama-3-2-1b-instruct"
+	// Model is the name of the model that every lab has.
+	Model = "llama-3-2-1b-instruct"
+	// Runtime is the name of the runtime that every lab has.
 	Runtime = "vllm-llama-3-2-1b-instruct"
 )
 

@@ -73,6 +73,7 @@ func TestReplicasFollowARecordedStream(t *testing.T) {
 
 // artifacts is the folder that a plot is left in.
 func artifacts(t *testing.T) string {
+	t.Helper()
 	if dir := os.Getenv("PDO_ARTIFACTS"); dir != "" {
 		if err := os.MkdirAll(dir, 0o750); err != nil {
 			t.Fatal(err)

@@ -57,20 +57,19 @@ func connected(t *testing.T, s *faulty.Signals) {
 // A restart of the manager in which nothing has changed writes nothing: not for a metric, nor for one that is missing, a
 // source, a signal or an HPA.
 func TestARestartWritesNothing(t *testing.T) {
-	server, signalServer, missing := (*faulty.Server)(nil), (*faulty.Server)(nil), (*faulty.Server)(nil)
 	worlds := map[string]*estest.World{}
 	for _, name := range []string{"metric", "missing", "source", "signal", "hpa"} {
 		worlds[name] = env.World(t)
 		worlds[name].CreateTarget(3)
 	}
 	w := worlds["metric"]
-	server = w.Server(faulty.Options{})
+	server := w.Server(faulty.Options{})
 	tell(server, "30")
 	w.Create(estest.Instant(w.Scaler(estest.Metrics("", queue(server)))))
 	w.Settled()
 
 	w = worlds["missing"]
-	missing = w.Server(faulty.Options{})
+	missing := w.Server(faulty.Options{})
 	missing.Answer(faulty.Vector())
 	w.Create(estest.Instant(w.Scaler(estest.Metrics("", queue(missing)))))
 	w.Condition(v1alpha1.ConditionMetricsCollected, metav1.ConditionFalse, v1alpha1.ReasonNoData)
@@ -95,7 +94,7 @@ func TestARestartWritesNothing(t *testing.T) {
 	w.Settled()
 
 	w = worlds["signal"]
-	signalServer = w.Server(faulty.Options{})
+	signalServer := w.Server(faulty.Options{})
 	signals := faulty.NewSignals(faulty.EventStream)
 	signalServer.Answer(signals)
 	scaler := bySignal(w, signalServer)

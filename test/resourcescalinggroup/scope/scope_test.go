@@ -72,7 +72,7 @@ func TestScopeAmbiguous(t *testing.T) {
 // A setting names a label that the series do not have.
 func TestScopeMismatch(t *testing.T) {
 	for name, setting := range map[string]string{
-		"the label of the ResourceScalingGroup": "labels: {rsg: rsg_nmae}",
+		"the label of the ResourceScalingGroup": "labels: {rsg: rsg_label}",
 		"the label of the namespace":            "labels: {namespace: kubernetes_namespace, rsg: rsg_name}",
 	} {
 		t.Run(name, func(t *testing.T) {
