@@ -1,6 +1,7 @@
 package elasticscaler
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -35,10 +36,12 @@ func TestAlgorithmsAndTheirSettings(t *testing.T) {
 	w.Edit(with("cel", map[string]v1alpha1.ConfigValue{"expression": `(metrics["queue"].value + metrics["tokens"].value) * double(replicas) / 22.0`}))
 	// 110 in all.
 	counts.Wait(2, 3, 5, 8, 5)
-	decided := w.Condition(v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonReconciled)
-	if d := decided.Status.LastDecision; d.Algorithm != "CEL" {
-		t.Errorf("the algorithm is shown as %q, want CEL", d.Algorithm)
-	}
+	w.Until("the status to name the algorithm as it is registered", func(s *v1alpha1.ElasticScaler) error {
+		if d := s.Status.LastDecision; d.Algorithm != "CEL" {
+			return fmt.Errorf("it names %q", d.Algorithm)
+		}
+		return nil
+	})
 	// An expression that fails at run time leaves the count as it is.
 	w.Edit(with("CEL", map[string]v1alpha1.ConfigValue{"expression": `metrics["queue"].value / (metrics["tokens"].target - 10.0)`}))
 	w.Condition(v1alpha1.ConditionScalingCalculated, metav1.ConditionFalse, v1alpha1.ReasonAlgorithmFailed)

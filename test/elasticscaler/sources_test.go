@@ -86,12 +86,15 @@ vllm:num_requests_waiting_total 7000
 			server := w.Server(faulty.Options{})
 			server.AnswerPath("/stats", tc.answer)
 			w.CreateTarget(2)
-			w.Create(estest.Instant(w.Scaler(estest.Metrics("", page(server.URL()+"/stats", tc.metric, "10")))))
-			w.WaitReplicas(3)
-			scaler := w.Condition(v1alpha1.ConditionMetricsCollected, metav1.ConditionTrue, v1alpha1.ReasonAllMetricsAvailable)
+			paused := estest.Instant(w.Scaler(estest.Metrics("", page(server.URL()+"/stats", tc.metric, "10"))))
+			paused.Spec.Paused = new(true)
+			w.Create(paused)
+			scaler := w.Condition(v1alpha1.ConditionScalingCalculated, metav1.ConditionTrue, v1alpha1.ReasonMetricAboveTarget)
 			if in := scaler.Status.LastDecision.Inputs[0]; in.Name != tc.metric || in.Type != "ExternalServer" || in.Value != "15" || *in.ProposedReplicas != 3 {
 				t.Errorf("the input is %+v, want 15 per replica and a proposal of 3", in)
 			}
+			w.Edit(func(s *v1alpha1.ElasticScaler) { s.Spec.Paused = nil })
+			w.WaitReplicas(3)
 		})
 	}
 }

@@ -70,13 +70,13 @@ func (f *fight) next(target types.UID, from, to int32, now time.Time) fight {
 // apply writes the count that was decided, unless the target has it.
 func (r *Reconciler) apply(ctx context.Context, p *pass) error {
 	want := p.observation.Want
-	if want == nil || !p.writes() {
+	if !p.writes() {
 		return nil
 	}
 	now, from := r.Clock.Now(), p.target.count.Desired
 	f := &p.known.fight
-	if left := f.left(p.target.uid, now); left > 0 && (from == *want || from != f.wrote) {
-		if from != *want && !f.fresh {
+	if left := f.left(p.target.uid, now); left > 0 && (want == nil || from == *want || from != f.wrote) {
+		if want != nil && from != *want && !f.fresh {
 			f.fresh = true
 			f.told = fmt.Sprintf("somebody sets %s back to %d replicas each time that this scaler sets it to %d%s: take the count out of what applies it, or delete one of the two",
 				p.target, from, f.wrote, r.otherWriter(ctx, p.target))
@@ -85,7 +85,7 @@ func (r *Reconciler) apply(ctx context.Context, p *pass) error {
 		p.retryIn(left)
 		return nil
 	}
-	if from == *want {
+	if want == nil || from == *want {
 		return nil
 	}
 	err := r.write(ctx, p, *want)
