@@ -80,7 +80,7 @@ func (s *settings) number(key string, byDefault, least, most float64) float64 {
 	}
 	x, err := strconv.ParseFloat(strings.TrimSpace(text), 64)
 	if err != nil || !(x >= least && x <= most) {
-		s.errs = append(s.errs, fmt.Errorf("%s must be a number from %s to %s, and is %q", key, show(least), show(most), text))
+		s.errs = append(s.errs, fmt.Errorf("%s must be a number from %s to %s, and is %.100q", key, show(least), show(most), text))
 		return byDefault
 	}
 	return x

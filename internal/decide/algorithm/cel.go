@@ -108,8 +108,8 @@ func (c *celAlgorithm) check(config map[string]string) (*cel.Ast, error) {
 		return nil, fmt.Errorf("%s must be set to the expression that computes the count, such as metrics[\"qps\"].value / 100.0", expressionSetting)
 	}
 	checked, issues := c.env.Compile(expression)
-	if err := issues.Err(); err != nil {
-		return nil, fmt.Errorf("%s is no valid CEL expression: %w", expressionSetting, err)
+	if issues.Err() != nil {
+		return nil, fmt.Errorf("%s is no valid CEL expression: %s", expressionSetting, inWords(issues.Errors()))
 	}
 	if t := checked.OutputType(); !t.IsExactType(cel.IntType) && !t.IsExactType(cel.DoubleType) {
 		return nil, fmt.Errorf("%s must give an int or a double, and gives %s", expressionSetting, t)
@@ -122,6 +122,19 @@ func (c *celAlgorithm) check(config map[string]string) (*cel.Ast, error) {
 		return nil, fmt.Errorf("%s may cost too much: up to %d units, and %d are allowed; nest fewer loops over metrics", expressionSetting, estimate.Max, costLimit)
 	}
 	return checked, nil
+}
+
+// inWords names the first few errors with their places: all of them, each with the expression, would fill pages.
+func inWords(errs []*cel.Error) string {
+	var words []string
+	for i, err := range errs {
+		if i == 3 {
+			words = append(words, fmt.Sprintf("and %d more", len(errs)-i))
+			break
+		}
+		words = append(words, fmt.Sprintf("line %d, column %d: %.200s", err.Location.Line(), err.Location.Column()+1, err.Message))
+	}
+	return strings.Join(words, "; ")
 }
 
 // CalculateDesiredReplicas implements scaling.ScalingAlgorithm.

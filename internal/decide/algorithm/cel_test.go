@@ -103,7 +103,7 @@ func TestCELRefusesAtAdmission(t *testing.T) {
 	for expression, want := range map[string]string{
 		"":                     "expression must be set",
 		"replicas +":           "expression is no valid CEL expression",
-		"replica":              "undeclared reference to 'replica'",
+		"replica":              "line 1, column 1: undeclared reference to 'replica'",
 		"metrics.qps.vale":     "undefined field 'vale'",
 		"metrics.qps":          "must give an int or a double",
 		"'five'":               "must give an int or a double, and gives string",
@@ -125,6 +125,12 @@ func TestCELRefusesAtAdmission(t *testing.T) {
 				t.Errorf("got %v, want one error with %q", errs, want)
 			}
 		})
+	}
+	for _, junk := range []string{strings.Repeat("@#$ ", 1000), strings.Repeat("has(a.b)&&", 400) + "true ? 1 : 2"} {
+		errs := c.Validate(map[string]string{"expression": junk}, metrics)
+		if len(errs) != 1 || len(errs[0].Error()) > 1000 || !strings.Contains(errs[0].Error(), "more") {
+			t.Errorf("an expression full of errors gives %d errors; want one that names the first few: %.2000s", len(errs), errs)
+		}
 	}
 	errs := c.Validate(map[string]string{"expression": "1"}, []scaling.MetricInfo{{Name: "a"}, {Name: "a"}})
 	if len(errs) != 1 || !strings.Contains(errs[0].Error(), `"a" is the name of several`) {

@@ -21,6 +21,9 @@ type findings struct {
 	warnings []string
 }
 
+// shown is the beginning of a value, for messages.
+func shown(text string) string { return fmt.Sprintf("%.200s", text) }
+
 func (f *findings) warn(format string, args ...any) {
 	f.warnings = append(f.warnings, fmt.Sprintf(format, args...))
 }
@@ -79,7 +82,7 @@ func (f *findings) annotations(scaler *v1alpha1.ElasticScaler) {
 		case !known:
 			f.warn("annotation %s is not known, and has no effect; the known ones are %s", name, strings.Join(slices.Sorted(maps.Keys(annotations)), ", "))
 		case err != nil:
-			f.errors = append(f.errors, field.Invalid(annotationKey(name), scaler.Annotations[name], err.Error()))
+			f.errors = append(f.errors, field.Invalid(annotationKey(name), shown(scaler.Annotations[name]), err.Error()))
 		case scaler.Spec.Trigger.Type != v1alpha1.MetricsTriggerType:
 			f.warn("annotation %s has an effect with a MetricsTrigger only", name)
 		case hidden[name] != nil:
@@ -125,9 +128,9 @@ func (f *findings) metric(m v1alpha1.MetricSpec, path *field.Path) {
 	expr, err := parser.NewParser(parser.Options{}).ParseExpr(e.Query)
 	switch {
 	case err != nil:
-		f.errors = append(f.errors, field.Invalid(path, e.Query, fmt.Sprintf("must be a PromQL expression: %v", err)))
+		f.errors = append(f.errors, field.Invalid(path, shown(e.Query), fmt.Sprintf("must be a PromQL expression: %v", err)))
 	case expr.Type() != parser.ValueTypeScalar && expr.Type() != parser.ValueTypeVector:
-		f.errors = append(f.errors, field.Invalid(path, e.Query, fmt.Sprintf("must give one number, and gives a %s; wrap it, for example in rate(...) or last_over_time(...)", parser.DocumentedType(expr.Type()))))
+		f.errors = append(f.errors, field.Invalid(path, shown(e.Query), fmt.Sprintf("must give one number, and gives a %s; wrap it, for example in rate(...) or last_over_time(...)", parser.DocumentedType(expr.Type()))))
 	}
 }
 
