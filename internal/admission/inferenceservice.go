@@ -32,8 +32,9 @@ const (
 
 // InferenceServices admits InferenceServices. All fields must be set.
 type InferenceServices struct {
-	// API reads policies, models and runtimes from the API server.
-	API client.Reader
+	// Cache reads policies, models and runtimes from the cache, and API reads those from the API server that the cache does
+	// not have: they may just have come.
+	Cache, API client.Reader
 	// PoliciesServed reports whether there are AutoscalerPolicies.
 	PoliciesServed func(context.Context) (bool, error)
 }
@@ -86,8 +87,8 @@ func (v *InferenceServices) ValidateDelete(context.Context, *v1beta1.InferenceSe
 // status tells it.
 func (v *InferenceServices) warnings(ctx context.Context, service *v1beta1.InferenceService, served bool) []string {
 	var warnings []string
-	if question, err := serving.Question(ctx, v.API, service); err == nil {
-		switch choice := servingruntime.Choose(question); choice.Reason {
+	if choice, err := v.choose(ctx, service); err == nil {
+		switch choice.Reason {
 		case v1beta1.ReasonRuntimeSelected:
 			warnings = append(warnings, fmt.Sprintf("Runtime %s will be auto-selected for model %s", choice.Runtime.Name, service.Spec.Model.Name))
 		case v1beta1.ReasonRuntimeNotNeeded:
@@ -103,12 +104,29 @@ func (v *InferenceServices) warnings(ctx context.Context, service *v1beta1.Infer
 		if !served {
 			break
 		}
-		err := v.API.Get(ctx, client.ObjectKey{Namespace: service.Namespace, Name: use.Policy}, &v1beta1.AutoscalerPolicy{})
+		key := client.ObjectKey{Namespace: service.Namespace, Name: use.Policy}
+		err := v.Cache.Get(ctx, key, &v1beta1.AutoscalerPolicy{})
+		if apierrors.IsNotFound(err) {
+			err = v.API.Get(ctx, key, &v1beta1.AutoscalerPolicy{})
+		}
 		if apierrors.IsNotFound(err) {
 			warnings = append(warnings, fmt.Sprintf("spec.%s.autoscalerPolicyRef: AutoscalerPolicy %q does not exist in namespace %s, and %s holds until it does", use.Component, use.Policy, service.Namespace, use.Component))
 		}
 	}
 	return append(warnings, servingspec.Warnings(service)...)
+}
+
+// choose finds the runtime that will serve.
+func (v *InferenceServices) choose(ctx context.Context, service *v1beta1.InferenceService) (servingruntime.Choice, error) {
+	question, err := serving.Question(ctx, v.Cache, service)
+	if err != nil {
+		return servingruntime.Choice{}, err
+	}
+	if choice := servingruntime.Choose(question); choice.Resolved {
+		return choice, nil
+	}
+	question, err = serving.Question(ctx, v.API, service)
+	return servingruntime.Choose(question), err
 }
 
 // ServingRuntimes admits ServingRuntimes and ClusterServingRuntimes.

@@ -128,5 +128,5 @@ func TriggerAuthentication(namespace string, a policyrender.Authentication) (*un
 
 // IsOwnTriggerAuthentication reports whether a TriggerAuthentication was made here.
 func IsOwnTriggerAuthentication(u *unstructured.Unstructured) bool {
-	return u.GetLabels()[labelManagedBy] == managedBy && u.GetAnnotations()[annotationApplied] != ""
+	return u.GetLabels()[labelManagedBy] == managedBy && u.GetAnnotations()[AnnotationApplied] != ""
 }

@@ -27,9 +27,9 @@ var (
 	TriggerAuthenticationKind = schema.GroupVersionKind{Group: "keda.sh", Version: "v1alpha1", Kind: "TriggerAuthentication"}
 )
 
-// annotationApplied tells what was applied. Server-side apply takes a field off that is no longer wanted, but whether the
+// AnnotationApplied is the digest of what was applied. Server-side apply takes a field off that is no longer wanted, but whether the
 // live object still has one that was wanted before cannot be seen from what is wanted now: the digest then differs.
-const annotationApplied = "ome.io/applied"
+const AnnotationApplied = "ome.io/applied"
 
 // defaultPort is where a runner listens that names no port.
 const defaultPort = 8080
@@ -127,7 +127,7 @@ func applied(u *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	if annotations == nil {
 		annotations = map[string]any{}
 	}
-	annotations[annotationApplied] = fmt.Sprintf("%x", sha256.Sum256(text))[:16]
+	annotations[AnnotationApplied] = fmt.Sprintf("%x", sha256.Sum256(text))[:16]
 	return u, unstructured.SetNestedMap(u.Object, annotations, "metadata", "annotations")
 }
 

@@ -53,11 +53,11 @@ func checkObject(t *testing.T, got *unstructured.Unstructured, err error, want s
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(got.GetAnnotations()[annotationApplied]) != 16 {
+	if len(got.GetAnnotations()[AnnotationApplied]) != 16 {
 		t.Errorf("the annotations are %v, want a digest among them", got.GetAnnotations())
 	}
 	got = got.DeepCopy()
-	unstructured.RemoveNestedField(got.Object, "metadata", "annotations", annotationApplied)
+	unstructured.RemoveNestedField(got.Object, "metadata", "annotations", AnnotationApplied)
 	var object map[string]any
 	readYAML(t, want, &object)
 	if diff := cmp.Diff(object, got.Object); diff != "" {
@@ -239,6 +239,18 @@ spec:
 `)
 }
 
+// TestTriggersWithoutSettings: KEDA's schema wants the metadata of a trigger even where there is nothing in it.
+func TestTriggersWithoutSettings(t *testing.T) {
+	got, err := engineOf(t, `{engine: {}}`).Autoscaler(resolved(t, `{class: KEDA, keda: {triggers: [{type: kafka, metadata: {}}]}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	triggers, _, _ := unstructured.NestedSlice(got.Object, "spec", "triggers")
+	if diff := cmp.Diff([]any{map[string]any{"type": "kafka", "metadata": map[string]any{}}}, triggers); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
 // TestLongNames: KEDA puts the name of a ScaledObject and of its HorizontalPodAutoscaler into labels.
 func TestLongNames(t *testing.T) {
 	c := engineOf(t, `{engine: {}}`)
@@ -291,7 +303,7 @@ func TestDigestTellsWhatIsGone(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return u.GetAnnotations()[annotationApplied]
+		return u.GetAnnotations()[AnnotationApplied]
 	}
 	with := digest(`{class: KEDA, keda: {triggers: [{type: kafka, metadata: {}}], pollingInterval: 5}}`)
 	without := digest(`{class: KEDA, keda: {triggers: [{type: kafka, metadata: {}}]}}`)

@@ -51,7 +51,7 @@ func setupAutoscalerPolicy(ctx context.Context, p parts) error {
 
 func admitAutoscalerPolicy(_ context.Context, p parts) (http.Handler, error) {
 	scheme := p.mgr.GetScheme()
-	services := &admission.InferenceServices{API: p.mgr.GetAPIReader(), PoliciesServed: p.cluster.PoliciesServed}
+	services := &admission.InferenceServices{Cache: p.mgr.GetClient(), API: p.mgr.GetAPIReader(), PoliciesServed: p.cluster.PoliciesServed}
 	mux := http.NewServeMux()
 	mux.Handle(admission.AutoscalerPolicyPath, (&admission.AutoscalerPolicies{API: p.mgr.GetAPIReader()}).Handler(scheme))
 	mux.Handle(admission.InferenceServicePath, services.Handler(scheme))

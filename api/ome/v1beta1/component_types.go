@@ -283,7 +283,7 @@ type KedaTrigger struct {
 	// metadata are KEDA's settings of the trigger, at most 64 of at most 16384 characters. Variables are not filled in.
 	// +kubebuilder:validation:MaxProperties=64
 	// +required
-	Metadata map[string]TriggerText `json:"metadata,omitempty"`
+	Metadata map[string]TriggerText `json:"metadata"`
 
 	// authenticationRef names the KEDA object that says how the trigger authenticates itself.
 	// +optional

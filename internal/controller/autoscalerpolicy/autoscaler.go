@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -172,6 +174,12 @@ func (d *dispatch) keda(ctx context.Context, wanted *unstructured.Unstructured) 
 		_, err := d.write(ctx, wanted, d.scaledObject)
 		return err
 	}
+	key := string(d.pass.service.UID) + "/" + d.o.Component.Component.Name
+	if before, ok := d.refusals.find(key, wanted, d.Clock.Now()); ok {
+		d.failed(v1beta1.ReasonRefused, "%s", before.message)
+		d.pass.retryIn(before.until.Sub(d.Clock.Now()))
+		return nil
+	}
 	if d.scaledObject == nil && !d.tried(ctx, wanted) {
 		d.pass.retryIn(switchRetry)
 		return nil
@@ -184,7 +192,10 @@ func (d *dispatch) keda(ctx context.Context, wanted *unstructured.Unstructured) 
 	if done {
 		return nil
 	}
-	// A dry run does not ask for everything. What was there comes back.
+	if err == nil {
+		// A dry run does not ask for everything. What was there comes back and stays for a while: its coming back is an event.
+		d.refusals.keep(key, refusal{digest: wanted.GetAnnotations()[desired.AnnotationApplied], message: d.o.Applied.Message, until: d.Clock.Now().Add(unwatchedRetry)})
+	}
 	return errors.Join(err, d.restore(ctx))
 }
 
@@ -269,4 +280,37 @@ func (d *dispatch) observe(ctx context.Context) error {
 		d.o.Scaler = d.hpa
 	}
 	return nil
+}
+
+// refusals remember what was refused after what it was to replace had gone, so that one is not taken away for the other again
+// and again.
+type refusals struct {
+	mu  sync.Mutex
+	all map[string]refusal
+}
+
+type refusal struct {
+	digest, message string
+	until           time.Time
+}
+
+func (r *refusals) keep(key string, what refusal) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.all == nil {
+		r.all = map[string]refusal{}
+	}
+	r.all[key] = what
+}
+
+// find returns the refusal of just this object, unless it was long ago.
+func (r *refusals) find(key string, wanted *unstructured.Unstructured, now time.Time) (refusal, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	before, ok := r.all[key]
+	if ok && !now.Before(before.until) {
+		delete(r.all, key)
+		ok = false
+	}
+	return before, ok && before.digest == wanted.GetAnnotations()[desired.AnnotationApplied]
 }

@@ -63,7 +63,8 @@ type Services struct {
 
 	cache           cache.Cache
 	watches         *kube.Watches
-	authentications *authenticationLocks
+	authentications authenticationLocks
+	refusals        refusals
 }
 
 // notice is an event for the user, written after the write that made it true.

@@ -100,7 +100,6 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, services *Services,
 }
 
 func (r *Services) setup(mgr ctrl.Manager) error {
-	r.authentications = &authenticationLocks{}
 	c, err := ctrl.NewControllerManagedBy(mgr).
 		Named("inferenceservice").
 		For(&v1beta1.InferenceService{}, builder.WithPredicates(serviceChange)).

@@ -1,0 +1,255 @@
+// Package fleet tests what many components cost: what is written for one edit of a policy, how long it takes, and that a
+// fleet at rest is left alone.
+package fleet
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/watch"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/pd-orchestrator/pd-orchestrator/internal/testkit"
+	"github.com/pd-orchestrator/pd-orchestrator/lab"
+	"github.com/pd-orchestrator/pd-orchestrator/test/autoscalerpolicy/ometest"
+)
+
+const (
+	policies   = 20
+	components = 1000
+	// each is how many components use one policy.
+	each = components / policies
+)
+
+var env *ometest.Env
+
+func TestMain(m *testing.M) {
+	os.Exit(ometest.Main(m, &env, lab.Options{WithoutMetrics: true}, func(ctx context.Context, e *ometest.Env) error {
+		return e.Lab.InstallKEDACRDs(ctx)
+	}))
+}
+
+func policyName(i int) string { return fmt.Sprintf("policy-%02d", i%policies) }
+
+// writes counts the changes of objects, by kind and name.
+type writes struct {
+	mu     sync.Mutex
+	counts map[string]int
+	last   time.Time
+}
+
+func (c *writes) reset() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.counts, c.last = map[string]int{}, time.Now()
+}
+
+// most is the greatest number of writes of one object, by kind, and how many objects were written.
+func (c *writes) most() (most, objects map[string]int, last time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	most, objects = map[string]int{}, map[string]int{}
+	for key, n := range c.counts {
+		kind, _, _ := strings.Cut(key, " ")
+		most[kind] = max(most[kind], n)
+		objects[kind]++
+	}
+	return most, objects, c.last
+}
+
+func (c *writes) watch(t *testing.T, w *ometest.World, kind string) {
+	t.Helper()
+	list := &unstructured.UnstructuredList{}
+	gvk := ometest.Kinds[kind]
+	list.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
+	if err := w.Client.List(t.Context(), list, client.InNamespace(w.Namespace), client.Limit(1)); err != nil {
+		t.Fatal(err)
+	}
+	events, err := w.Client.Watch(t.Context(), list, client.InNamespace(w.Namespace))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(events.Stop)
+	go func() {
+		for e := range events.ResultChan() {
+			if u, ok := e.Object.(*unstructured.Unstructured); ok && (e.Type == watch.Modified || e.Type == watch.Added || e.Type == watch.Deleted) {
+				c.mu.Lock()
+				c.counts[kind+" "+u.GetName()]++
+				c.last = time.Now()
+				c.mu.Unlock()
+			}
+		}
+	}()
+}
+
+var kinds = []string{"inferenceservice", "deployment", "service", "hpa", "scaledobject", "autoscalerpolicy"}
+
+// TestOneEditOfAPolicy: it reaches its 50 of 1000 components within 5 s, with one write to each ScaledObject, at most two to
+// each service, one to its workload and two to the policy's status, and nothing else is written. Before and after, and over a
+// restart of the manager, nothing is written at all.
+func TestOneEditOfAPolicy(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes minutes")
+	}
+	w := env.NewWorld(t)
+	w.Bind("fleet", "serverAddress: http://prometheus:9090")
+	for i := range policies {
+		w.MustApply(`
+apiVersion: ome.io/v1beta1
+kind: AutoscalerPolicy
+metadata: {name: ` + policyName(i) + `}
+spec:
+  class: KEDA
+  keda:
+    triggers: [{type: prometheus, providerRef: {name: fleet}, metricType: AverageValue, metadata: {query: 'sum(q{isvc="{{ .ISVCName }}"})', threshold: "5", ignoreNullValues: "false"}}]
+    fallback: {failureThreshold: 3, replicas: {fromComponent: MaxReplicas}}
+`)
+	}
+	var group errgroup.Group
+	group.SetLimit(20)
+	start := time.Now()
+	for i := range components {
+		group.Go(func() error {
+			u := &unstructured.Unstructured{}
+			u.SetGroupVersionKind(ometest.Kinds["inferenceservice"])
+			u.SetNamespace(w.Namespace)
+			u.SetName(fmt.Sprintf("s-%04d", i))
+			u.Object["spec"] = map[string]any{
+				"model":  map[string]any{"name": ometest.Model},
+				"engine": map[string]any{"minReplicas": int64(0), "maxReplicas": int64(4), "autoscaler": map[string]any{"class": "KEDA", "keda": map[string]any{"triggers": []any{map[string]any{"type": "kafka", "metadata": map[string]any{}}}}}},
+			}
+			// Created at 0 replicas: pods are not what this measures.
+			return insistently(func() error { return w.Client.Create(t.Context(), u) })
+		})
+	}
+	if err := group.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, w, "ScaledObjects of their own", components, func(u *unstructured.Unstructured) bool {
+		return ometest.Columns(u, ometest.Source, ometest.Applied) == "isvc Applied"
+	})
+	t.Logf("%d services are made and scaled %s after the first", components, time.Since(start))
+	start = time.Now()
+	for i := range components {
+		group.Go(func() error {
+			return insistently(func() error {
+				return w.Patch("inferenceservice", fmt.Sprintf("s-%04d", i), `{"spec":{"engine":{"minReplicas":1,"autoscaler":null,"autoscalerPolicyRef":{"name":"`+policyName(i)+`"}}}}`)
+			})
+		})
+	}
+	if err := group.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, w, "renders", components, func(u *unstructured.Unstructured) bool {
+		return ometest.Columns(u, ometest.Source, ometest.Resolved, ometest.Applied) == "policy RenderedFromPolicy Applied"
+	})
+	t.Logf("%d components are rendered %s after the first reference", components, time.Since(start))
+	for i := range policies {
+		w.Prints("autoscalerpolicy", policyName(i), fmt.Sprint(each), ".status.attachedComponents")
+	}
+
+	seen := &writes{counts: map[string]int{}}
+	for _, kind := range kinds {
+		seen.watch(t, w, kind)
+	}
+	quiet := func(what string) {
+		t.Helper()
+		// What was there comes as added when a watch begins; after that nothing may come.
+		testkit.Eventually(t, 2*ometest.Soon, "quiet "+what, func(context.Context) error {
+			if _, _, last := seen.most(); time.Since(last) < 3*time.Second {
+				return fmt.Errorf("something was written at %s", last)
+			}
+			return nil
+		})
+		seen.reset()
+	}
+	quiet("before")
+
+	start = time.Now()
+	if err := w.Patch("autoscalerpolicy", policyName(7), `{"spec":{"keda":{"pollingInterval":7}}}`); err != nil {
+		t.Fatal(err)
+	}
+	testkit.Eventually(t, ometest.Soon, "the edit to reach every component", func(context.Context) error {
+		reached := 0
+		for _, u := range w.List("scaledobject") {
+			if n, _, _ := unstructured.NestedInt64(u.Object, "spec", "pollingInterval"); n == 7 {
+				reached++
+			}
+		}
+		if reached != each {
+			return fmt.Errorf("it has reached %d of %d", reached, each)
+		}
+		return nil
+	})
+	took := time.Since(start)
+	waitFor(t, w, "the status", each, func(u *unstructured.Unstructured) bool {
+		return ometest.Columns(u, ometest.Policy, ".status.components.engine.autoscaler.policy.observedGeneration") == policyName(7)+" 2"
+	})
+	testkit.Consistently(t, 2*time.Second, "the statuses come to rest", func(context.Context) error { return nil })
+	most, objects, _ := seen.most()
+	t.Logf("the edit reached %d components in %s; objects written %v, each at most %v times", each, took, objects, most)
+	if took > 5*time.Second {
+		t.Errorf("the edit took %s, want at most 5 s", took)
+	}
+	// The policy is written by the edit too.
+	allowed := map[string]int{"scaledobject": 1, "inferenceservice": 2, "deployment": 1, "autoscalerpolicy": 3}
+	for _, kind := range slices.Sorted(maps.Keys(most)) {
+		if most[kind] > allowed[kind] {
+			t.Errorf("a %s was written %d times, want at most %d", kind, most[kind], allowed[kind])
+		}
+	}
+	if want := map[string]int{"scaledobject": each, "inferenceservice": each, "deployment": each, "autoscalerpolicy": 1}; !maps.Equal(objects, want) {
+		t.Errorf("written were %v, want %v", objects, want)
+	}
+
+	seen.reset()
+	if err := w.Manager.Restart(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.MustPatch("inferenceservice", "s-0000", `{"spec":{"engine":{"maxReplicas":5}}}`)
+	w.Prints("scaledobject", "scaledobject-s-0000-engine", "5", ".spec.maxReplicaCount")
+	testkit.Consistently(t, 5*time.Second, "the manager passes over all", func(context.Context) error { return nil })
+	if _, objects, _ := seen.most(); !maps.Equal(objects, map[string]int{"scaledobject": 1, "inferenceservice": 1, "deployment": 1}) {
+		t.Errorf("after a restart and one edit written were %v, want one of each of the edited service", objects)
+	}
+}
+
+// insistently tries again what a webhook on a busy machine did not answer in time.
+func insistently(try func() error) error {
+	var err error
+	for range 5 {
+		if err = try(); !apierrors.IsInternalError(err) && !apierrors.IsTimeout(err) {
+			return err
+		}
+	}
+	return err
+}
+
+// waitFor waits until a number of services fit.
+func waitFor(t *testing.T, w *ometest.World, what string, count int, fits func(*unstructured.Unstructured) bool) {
+	t.Helper()
+	testkit.Eventually(t, 5*time.Minute, fmt.Sprintf("%d services with %s", count, what), func(context.Context) error {
+		n, other := 0, ""
+		for _, u := range w.List("inferenceservice") {
+			if fits(&u) {
+				n++
+			} else {
+				other = ometest.Columns(&u, ".metadata.name", ometest.Source, ometest.Resolved, ometest.Applied)
+			}
+		}
+		if n < count {
+			return fmt.Errorf("there are %d; one that is not is %s", n, other)
+		}
+		return nil
+	})
+}
