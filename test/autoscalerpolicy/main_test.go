@@ -4,7 +4,9 @@ package autoscalerpolicy
 
 import (
 	"context"
+	"errors"
 	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/pd-orchestrator/pd-orchestrator/lab"
@@ -15,7 +17,8 @@ var env *ometest.Env
 
 func TestMain(m *testing.M) {
 	os.Exit(ometest.Main(m, &env, lab.Options{WithoutMetrics: true}, func(ctx context.Context, e *ometest.Env) error {
-		return e.Lab.InstallKEDACRDs(ctx)
+		// Of LeaderWorkerSets, as of KEDA, only the CRD is there.
+		return errors.Join(e.Lab.InstallKEDACRDs(ctx), e.Lab.InstallCRDs(ctx, filepath.Join("..", "resourcescalinggroup", "kinds", "testdata")))
 	}))
 }
 

@@ -53,6 +53,8 @@ type Env struct {
 	Client client.WithWatch
 	// Manager is the component's process.
 	Manager *lab.Part
+
+	webhookPort int
 }
 
 // Main starts a lab, prepares it, runs the tests and stops the lab. It returns the exit code.
@@ -131,11 +133,10 @@ func (e *Env) startManager(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	hook, err := e.Lab.ReservePort()
-	if err != nil {
+	if e.webhookPort, err = e.Lab.ReservePort(); err != nil {
 		return err
 	}
-	if err := e.register(ctx, hook); err != nil {
+	if err := e.RegisterWebhooks(ctx); err != nil {
 		return err
 	}
 	dir := filepath.Join(e.Lab.StateDir(), "manager-"+component)
@@ -150,7 +151,7 @@ webhook: {enabled: true, bindAddress: "127.0.0.1:%d", certDir: %q, dnsNames: [%s
 health: {bindAddress: "127.0.0.1:%d"}
 metrics: {bindAddress: "0"}
 log: {level: 1}
-`, lab.ProductNamespace, hook, filepath.Join(dir, "webhook"), lab.WebhookHost, health)
+`, lab.ProductNamespace, e.webhookPort, filepath.Join(dir, "webhook"), lab.WebhookHost, health)
 	if err := errors.Join(os.WriteFile(file, []byte(text), 0o600), lab.WriteKubeconfig(kubeconfig, identity)); err != nil {
 		return err
 	}
@@ -165,9 +166,9 @@ log: {level: 1}
 	return err
 }
 
-// register has the API server call the component's webhooks only, on a port.
-func (e *Env) register(ctx context.Context, port int) error {
-	if err := e.Lab.InstallWebhooks(ctx, port, nil); err != nil {
+// RegisterWebhooks has the API server call the component's webhooks, and no others. The manager says whom to trust.
+func (e *Env) RegisterWebhooks(ctx context.Context) error {
+	if err := e.Lab.InstallWebhooks(ctx, e.webhookPort, nil); err != nil {
 		return err
 	}
 	var all admissionregistrationv1.ValidatingWebhookConfigurationList
@@ -178,7 +179,7 @@ func (e *Env) register(ctx context.Context, port int) error {
 		hooks := &all.Items[i]
 		for _, hook := range hooks.Webhooks {
 			address, err := url.Parse(*hook.ClientConfig.URL)
-			if err == nil && address.Port() == fmt.Sprint(port) && hooks.Name != configuration {
+			if err == nil && address.Port() == fmt.Sprint(e.webhookPort) && hooks.Name != configuration {
 				if err := e.Client.Delete(ctx, hooks); client.IgnoreNotFound(err) != nil {
 					return fmt.Errorf("removing a webhook that nobody serves: %w", err)
 				}
