@@ -420,6 +420,23 @@ func TestCountsOfUsersStay(t *testing.T) {
 	w.HasGroups(groups{0: {1, 1}, 1: {3, 1}, 2: {1, 1}})
 }
 
+// A status that is not what the controller last found, whoever wrote it, is put right though nothing else happens.
+func TestStatusIsPutRight(t *testing.T) {
+	t.Parallel()
+	w := env.World(t, "llm")
+	w.CreateBase(1, 1)
+	w.Create(w.RSG().Replicas(2).Obj())
+	rsg := w.Settled(2)
+	meta.SetStatusCondition(&rsg.Status.Conditions, metav1.Condition{Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonProgressing})
+	rsg.Status.Selector = "app=other"
+	if err := w.Client.Status().Update(t.Context(), rsg); err != nil {
+		t.Fatal(err)
+	}
+	if rsg = w.Settled(2); rsg.Status.Selector != v1alpha1.LabelScaleUnit+"=llm" {
+		t.Errorf("status.selector is %q", rsg.Status.Selector)
+	}
+}
+
 // Only the last of several quick changes counts.
 func TestRapidChanges(t *testing.T) {
 	t.Parallel()
@@ -553,4 +570,17 @@ func TestPaused(t *testing.T) {
 	pause(false)
 	w.Settled(1)
 	w.HasGroups(groups{0: {1, 1}})
+
+	// However often it changes, the last word counts.
+	for i := range 20 {
+		pause(i%2 == 0)
+	}
+	w.ScaleTo(2)
+	w.Settled(2)
+	for i := range 21 {
+		pause(i%2 == 0)
+	}
+	w.ScaleTo(1)
+	w.Condition(v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonPaused, "2 of 1 groups")
+	w.HasGroups(groups{0: {1, 1}, 1: {1, 1}})
 }

@@ -77,7 +77,7 @@ func (r *Reconciler) converge(ctx context.Context, p *pass) error {
 func (p *pass) noteDiscarded(ids []int32) {
 	var why []string
 	for _, g := range p.status.Groups {
-		if slices.Contains(ids, g.ID) && !g.Terminating {
+		if slices.Contains(ids, g.ID) && !g.Terminating && !g.Drained {
 			why = append(why, fmt.Sprintf("group %d lacks %s", g.ID, strings.Join(g.Missing, ", ")))
 		}
 	}

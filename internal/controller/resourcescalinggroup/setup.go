@@ -10,6 +10,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
@@ -114,7 +115,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) err
 
 	b := ctrl.NewControllerManagedBy(mgr).
 		Named(Component).
-		For(&v1alpha1.ResourceScalingGroup{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		For(&v1alpha1.ResourceScalingGroup{}, builder.WithPredicates(specOrStatusChange)).
 		Owns(&corev1.ConfigMap{}).
 		Owns(&appsv1.ControllerRevision{}).
 		Watches(&v1alpha1.ResourceScalingGroup{}, handler.EnqueueRequestsFromMapFunc(r.requestsForRival), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
@@ -262,6 +263,14 @@ func (r *Reconciler) requestsForScaler(ctx context.Context, obj client.Object) [
 	}
 	return requests
 }
+
+// specOrStatusChange passes changes of the status, too. A pass that still reads the status from before the last write can
+// take it for what is to be written, and write nothing; the event of that write starts the pass that sees the difference.
+var specOrStatusChange = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+	before, ok1 := e.ObjectOld.(*v1alpha1.ResourceScalingGroup)
+	after, ok2 := e.ObjectNew.(*v1alpha1.ResourceScalingGroup)
+	return !ok1 || !ok2 || metadataChanged(before, after) || !equality.Semantic.DeepEqual(before.Status, after.Status)
+}}
 
 // workloadChange passes what decisions read of a workload.
 var workloadChange = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/pd-orchestrator/pd-orchestrator/api/autoscaling/v1alpha1"
@@ -83,7 +84,7 @@ func TestRandomSteps(t *testing.T) {
 		{"edit the base", w.editBase},
 		{"annotate group 0", func() {
 			rsgtest.Update(w.World, &appsv1.Deployment{}, w.Base, "llm-prefill", func(d *appsv1.Deployment) {
-				d.Annotations = map[string]string{v1alpha1.AnnotationMetricValue: strconv.Itoa(w.rng.IntN(9))}
+				metav1.SetMetaDataAnnotation(&d.ObjectMeta, v1alpha1.AnnotationMetricValue, strconv.Itoa(w.rng.IntN(9)))
 			})
 		}},
 		{"delete the records", w.deleteRecords},

@@ -524,6 +524,8 @@ func (w *World) describe(ctx context.Context) string {
 		}
 	}
 	if w.Manager != nil {
+		waiting, err := w.Manager.Total(ctx, "workqueue_depth", "controller_runtime_active_workers")
+		fmt.Fprintf(&b, "passes that wait or run: %v (%v)\n", waiting, err)
 		log, err := w.Manager.Logs(400)
 		fmt.Fprintf(&b, "the manager's last log lines about this world (%v):\n", err)
 		lines := slices.DeleteFunc(strings.Split(log, "\n"), func(line string) bool {
@@ -546,13 +548,21 @@ func describeObject(kind string, obj client.Object) string {
 	switch o := obj.(type) {
 	case *appsv1.Deployment:
 		detail = fmt.Sprintf(" replicas=%d available=%d generation=%d/%d", *o.Spec.Replicas, o.Status.AvailableReplicas, o.Status.ObservedGeneration, o.Generation)
+		for _, c := range o.Status.Conditions {
+			detail += fmt.Sprintf(" %s=%s@%s", c.Type, c.Status, c.LastTransitionTime.UTC().Format(time.TimeOnly))
+		}
 	case *corev1.ConfigMap:
 		if o.Name == "kube-root-ca.crt" {
 			return ""
 		}
 		detail = fmt.Sprintf(" data=%q", o.Data)
 	case *corev1.Pod:
-		detail = " phase=" + string(o.Status.Phase)
+		detail = fmt.Sprintf(" phase=%s created@%s", o.Status.Phase, o.CreationTimestamp.UTC().Format(time.TimeOnly))
+		for _, c := range o.Status.Conditions {
+			if c.Type == corev1.PodReady {
+				detail += fmt.Sprintf(" ready=%s@%s", c.Status, c.LastTransitionTime.UTC().Format(time.TimeOnly))
+			}
+		}
 	}
 	if obj.GetDeletionTimestamp() != nil {
 		detail += " TERMINATING"
