@@ -99,10 +99,9 @@ func (c *writes) watch(t testing.TB, w *ometest.World, kind string) {
 
 var kinds = []string{"inferenceservice", "deployment", "service", "hpa", "scaledobject", "autoscalerpolicy"}
 
-// BenchmarkOneEditOfAPolicy reports how long an edit takes to reach its 50 of 1000 components, of which 5 s are due. It fails
-// unless that is one write
-// each service, one to its workload and two to the policy's status, and nothing else is written. Before and after, and over a
-// restart of the manager, nothing is written at all.
+// BenchmarkOneEditOfAPolicy reports how long an edit takes to reach its 50 of 1000 components, for which 5 s are the limit. It
+// fails unless that is one write to each ScaledObject, at most two to each service, one to its workload and two to the policy's
+// status, and nothing else is written. Before and after, and over a restart of the manager, nothing is written at all.
 func BenchmarkOneEditOfAPolicy(b *testing.B) {
 	for b.Loop() {
 		oneEdit(b)
