@@ -14,7 +14,7 @@ import (
 // server answered.
 func ApplyObject(ctx context.Context, c client.Client, wanted, live *unstructured.Unstructured, options ...client.ApplyOption) (bool, error) {
 	if live != nil {
-		if matches(wanted.Object, live.Object, "") {
+		if HasAll(live, wanted) {
 			return false, nil
 		}
 		wanted.SetUID(live.GetUID())
@@ -24,6 +24,11 @@ func ApplyObject(ctx context.Context, c client.Client, wanted, live *unstructure
 		return false, fmt.Errorf("applying %s: %w", Describe(wanted), err)
 	}
 	return true, nil
+}
+
+// HasAll reports whether a live object has everything that is wanted.
+func HasAll(live, wanted *unstructured.Unstructured) bool {
+	return matches(wanted.Object, live.Object, "")
 }
 
 // sharedLists are lists that several may add elements to; each element has a key. All others belong to one writer whole.

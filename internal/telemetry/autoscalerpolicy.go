@@ -29,11 +29,12 @@ func NewAutoscalerPolicy(reg prometheus.Registerer) (*AutoscalerPolicy, error) {
 	return m, nil
 }
 
-// SetHolding records which components of a service hold.
-func (m *AutoscalerPolicy) SetHolding(namespace, name string, components map[string]bool) {
-	m.Forget(namespace, name)
-	for component := range components {
+// SetHolding records whether a component holds.
+func (m *AutoscalerPolicy) SetHolding(namespace, name, component string, holds bool) {
+	if holds {
 		m.holding.WithLabelValues(namespace, name, component).Set(1)
+	} else {
+		m.holding.DeleteLabelValues(namespace, name, component)
 	}
 }
 

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/pd-orchestrator/pd-orchestrator/internal/testkit"
 	"github.com/pd-orchestrator/pd-orchestrator/test/autoscalerpolicy/ometest"
@@ -54,6 +56,39 @@ func TestCountsBelongToWhoeverScales(t *testing.T) {
 
 	w.MustApply(service("llama", "maxReplicas: 7, autoscaler: {class: External}, runner: {image: 'vllm/vllm-openai:v1.0'}"))
 	w.Prints("deployment", "llama-engine", "vllm/vllm-openai:v1.0 5", ".spec.template.spec.containers[0].image", ".spec.replicas")
+}
+
+// TestFirstCountOutlivesEdits: a workload begins with the least, and an edit before anybody has scaled does not set it to the
+// API server's default.
+func TestFirstCountOutlivesEdits(t *testing.T) {
+	t.Parallel()
+	w := env.NewWorld(t)
+	w.MustApply(service("llama", "minReplicas: 2, autoscaler: {class: External}"))
+	w.Prints("inferenceservice", "llama", "True", ometest.Ready)
+	events, err := w.Client.Watch(t.Context(), &appsv1.DeploymentList{}, client.InNamespace(w.Namespace))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, image := range []string{"one", "two"} {
+		w.MustApply(service("llama", "minReplicas: 2, autoscaler: {class: External}, runner: {image: "+image+"}"))
+		w.Prints("deployment", "llama-engine", image+" 2", ".spec.template.spec.containers[0].image", ".status.availableReplicas")
+		w.Prints("inferenceservice", "llama", "True", ometest.Ready)
+	}
+	events.Stop()
+	for e := range events.ResultChan() {
+		if d, ok := e.Object.(*appsv1.Deployment); ok && *d.Spec.Replicas != 2 {
+			t.Errorf("for a moment there were %d replicas", *d.Spec.Replicas)
+		}
+	}
+}
+
+func TestScaleToZeroBeginsAtZero(t *testing.T) {
+	t.Parallel()
+	w := env.NewWorld(t)
+	w.MustApply(service("llama", "minReplicas: 0, autoscaler: {class: KEDA, keda: {triggers: [{type: kafka, metadata: {}}]}}"))
+	w.Prints("inferenceservice", "llama", "True", ometest.Ready)
+	w.Prints("scaledobject", "scaledobject-llama-engine", "0", ".spec.minReplicaCount")
+	w.Prints("deployment", "llama-engine", "0 1", ".spec.replicas", ".status.observedGeneration")
 }
 
 func TestClassNoneHoldsTheCount(t *testing.T) {

@@ -181,7 +181,6 @@ func (d *dispatch) keda(ctx context.Context, wanted *unstructured.Unstructured) 
 		return nil
 	}
 	if d.scaledObject == nil && !d.tried(ctx, wanted) {
-		d.pass.retryIn(switchRetry)
 		return nil
 	}
 	if err := d.delete(ctx, d.hpa, metav1.DeletePropagationBackground); err != nil {

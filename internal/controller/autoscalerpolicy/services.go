@@ -26,6 +26,7 @@ import (
 	"github.com/pd-orchestrator/pd-orchestrator/api/ome/v1beta1"
 	"github.com/pd-orchestrator/pd-orchestrator/internal/condition"
 	"github.com/pd-orchestrator/pd-orchestrator/internal/decide/policyresolve"
+	"github.com/pd-orchestrator/pd-orchestrator/internal/decide/servingcomponent"
 	"github.com/pd-orchestrator/pd-orchestrator/internal/desired"
 	"github.com/pd-orchestrator/pd-orchestrator/internal/kube"
 	"github.com/pd-orchestrator/pd-orchestrator/internal/telemetry"
@@ -38,8 +39,6 @@ const (
 	// unwatchedRetry is when a pass is made again whose obstacle no watch reports the end of, such as a webhook that
 	// refuses.
 	unwatchedRetry = time.Minute
-	// switchRetry is when a switch between autoscalers is tried again that a webhook refuses, whose cache may lag.
-	switchRetry = 5 * time.Second
 	// conflictRetry lets the watch catch up after a write that was made from an outdated object.
 	conflictRetry = 100 * time.Millisecond
 )
@@ -215,7 +214,9 @@ func (r *Services) note(p *pass, before, after v1beta1.InferenceServiceStatus) {
 			warn(c.Reason, "Apply", "%s autoscaler: %s", name, c.Message)
 		}
 	}
-	r.Telemetry.SetHolding(p.service.Namespace, p.service.Name, holding)
+	for _, name := range []string{servingcomponent.Engine, servingcomponent.Decoder, servingcomponent.Router} {
+		r.Telemetry.SetHolding(p.service.Namespace, p.service.Name, name, holding[name])
+	}
 }
 
 // shortened keeps a note within the 1024 bytes that the API server takes.

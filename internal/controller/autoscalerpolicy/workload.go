@@ -57,8 +57,8 @@ func (r *Services) workload(ctx context.Context, p *pass, o *desired.ComponentOb
 	if err != nil {
 		return err
 	}
-	written, err := r.apply(ctx, wanted, live)
-	switch {
+	least, _ := o.Component.Component.Bounds()
+	switch written, err := r.applyWorkload(ctx, wanted, live, least); {
 	case refused(err):
 		problem(v1beta1.ReasonInvalidSpec, "%v", err)
 		p.retryIn(unwatchedRetry)
@@ -67,12 +67,6 @@ func (r *Services) workload(ctx context.Context, p *pass, o *desired.ComponentOb
 		return err
 	case written:
 		o.Workload = wanted
-	}
-	if least, _ := o.Component.Component.Bounds(); live == nil && least != 1 {
-		// The count belongs to whoever scales; until then it is the least.
-		if err := kube.Scale(ctx, r.Client, wanted, least); err != nil {
-			return err
-		}
 	}
 	service, err := o.Component.ClusterService(pods)
 	if err != nil {
@@ -92,6 +86,56 @@ func (r *Services) workload(ctx context.Context, p *pass, o *desired.ComponentOb
 	} else if err != nil {
 		return err
 	}
+	return nil
+}
+
+// applyWorkload applies a workload where it differs from the live one. Its count is not part of what is applied, since it
+// belongs to whoever scales: a new workload begins with the least.
+func (r *Services) applyWorkload(ctx context.Context, wanted, live *unstructured.Unstructured, least int32) (bool, error) {
+	if live == nil && least != 1 {
+		// Nobody has a count to take away from a workload that is not there.
+		if err := unstructured.SetNestedField(wanted.Object, int64(least), "spec", "replicas"); err != nil {
+			return false, err
+		}
+		if err := unstructured.SetNestedField(wanted.Object, "true", "metadata", "annotations", annotationHoldsCount); err != nil {
+			return false, err
+		}
+		if _, err := r.apply(ctx, wanted, nil); err != nil {
+			return false, err
+		}
+		return true, r.handOver(ctx, wanted)
+	}
+	if live != nil && live.GetAnnotations()[annotationHoldsCount] != "" && !kube.HasAll(live, wanted) {
+		if err := r.handOver(ctx, live); err != nil {
+			return false, err
+		}
+	}
+	return r.apply(ctx, wanted, live)
+}
+
+// annotationHoldsCount tells that the count is among what was applied when the workload was made. What is applied later
+// leaves it out, and the API server would set it to 1, unless somebody else holds it too.
+const annotationHoldsCount = "ome.io/holds-initial-count"
+
+// handOver has the count of a workload held by a field owner of its own, who never applies anything else, until somebody
+// scales.
+func (r *Services) handOver(ctx context.Context, workload *unstructured.Unstructured) error {
+	count, found, _ := unstructured.NestedInt64(workload.Object, "spec", "replicas")
+	if !found {
+		return nil
+	}
+	held := kube.NewWorkload(workload.GroupVersionKind())
+	held.SetNamespace(workload.GetNamespace())
+	held.SetName(workload.GetName())
+	held.SetUID(workload.GetUID())
+	if err := unstructured.SetNestedField(held.Object, count, "spec", "replicas"); err != nil {
+		return err
+	}
+	if err := r.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(held), kube.FieldOwner(Component+"-initial-count")); err != nil {
+		return fmt.Errorf("handing over the count of %s: %w", kube.Describe(workload), err)
+	}
+	r.Telemetry.Written(workload.GetKind())
+	workload.SetResourceVersion(held.GetResourceVersion())
 	return nil
 }
 
