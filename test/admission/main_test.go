@@ -16,7 +16,9 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
@@ -263,6 +265,46 @@ func warned(t *testing.T, write func(client.Client) error) string {
 	must(t, err)
 	must(t, write(c))
 	return strings.Join(got.all, "\n")
+}
+
+// warns waits until a dry run of a new object warns of all these words, or of nothing where there are none.
+func warns(t *testing.T, object func() *unstructured.Unstructured, words ...string) {
+	t.Helper()
+	testkit.Eventually(t, soon, "the warnings, which come from a cache", func(context.Context) error {
+		got := warned(t, func(c client.Client) error { return c.Create(t.Context(), object(), client.DryRunAll) })
+		if len(words) == 0 && got != "" {
+			return fmt.Errorf("warned of %s", got)
+		}
+		for _, want := range words {
+			if !strings.Contains(got, want) {
+				return fmt.Errorf("warned of %q, want %q", got, want)
+			}
+		}
+		return nil
+	})
+}
+
+// whileStopped stops the manager of the component, does something, and starts the manager again.
+func (c *component) whileStopped(t *testing.T, do func()) {
+	t.Helper()
+	must(t, c.manager.Stop())
+	// The test's context is over when it has failed.
+	defer func() { must(t, c.manager.Start(context.WithoutCancel(t.Context()))) }()
+	do()
+}
+
+// causes returns the fields that a refusal finds fault with, in one line.
+func causes(t *testing.T, err error) string {
+	t.Helper()
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) || status.Status().Reason != metav1.StatusReasonInvalid || status.Status().Details == nil {
+		t.Fatalf("the answer is %#v, want a refusal of reason Invalid with details", err)
+	}
+	var fields []string
+	for _, cause := range status.Status().Details.Causes {
+		fields = append(fields, cause.Field)
+	}
+	return strings.Join(fields, " ")
 }
 
 // refused ends the test unless the error is a refusal that holds all these words.

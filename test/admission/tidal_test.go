@@ -127,15 +127,7 @@ func TestAllFindingsAboutATidalComeInOneAnswer(t *testing.T) {
 	ns := namespaces(t, "tides")[0]
 	err := suite.admin.Create(t.Context(), tideIn(t, ns,
 		day, "0 0 30 2 *", "CRON_TZ=Asia/Shanghai 0 0 20 * * *", "CRON_TZ=Asia/Chongqin 0 9 * * *", "apiVersion: apps/v1, kind: Deployment", "apiVersion: v1, kind: ConfigMap"))
-	var status apierrors.APIStatus
-	if !errors.As(err, &status) || status.Status().Reason != metav1.StatusReasonInvalid || status.Status().Details == nil {
-		t.Fatalf("the answer is %#v, want a refusal of reason Invalid with details", err)
-	}
-	var causes []string
-	for _, cause := range status.Status().Details.Causes {
-		causes = append(causes, cause.Field)
-	}
-	if got, want := strings.Join(causes, " "), "spec.triggers.times.rules[0].cron spec.triggers.times.rules[1].cron spec.targetRef.kind"; got != want {
+	if got, want := causes(t, err), "spec.triggers.times.rules[0].cron spec.triggers.times.rules[1].cron spec.targetRef.kind"; got != want {
 		t.Errorf("causes are of %s, want %s", got, want)
 	}
 }
@@ -209,20 +201,7 @@ spec:
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			testkit.Eventually(t, soon, "the warnings, which come from a cache", func(context.Context) error {
-				got := warned(t, func(c client.Client) error {
-					return c.Create(t.Context(), tideIn(t, ns, tc.replace...), client.DryRunAll)
-				})
-				if len(tc.want) == 0 && got != "" {
-					return fmt.Errorf("warned of %s", got)
-				}
-				for _, want := range tc.want {
-					if !strings.Contains(got, want) {
-						return fmt.Errorf("warned of %q, want %q", got, want)
-					}
-				}
-				return nil
-			})
+			warns(t, func() *unstructured.Unstructured { return tideIn(t, ns, tc.replace...) }, tc.want...)
 		})
 	}
 
@@ -356,26 +335,18 @@ func TestWithoutTheWebhookOfTidalsTheSchemaHoldsAndNothingElseIsStored(t *testin
 	ns := namespaces(t, "down")[0]
 	stored := tideIn(t, ns)
 	must(t, suite.admin.Create(t.Context(), stored.DeepCopy()))
-	must(t, tidals.manager.Stop())
-	started := false
-	defer func() {
-		if !started {
-			must(t, tidals.manager.Start(context.WithoutCancel(t.Context())))
-		}
-	}()
 	another := tideIn(t, ns)
 	another.SetName("another")
-	const unreachable = `failed calling webhook "tidal.tidal.io"`
-	refused(t, suite.admin.Create(t.Context(), another.DeepCopy()), unreachable)
-	refused(t, suite.admin.Patch(t.Context(), stored.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(`{"spec":{"suspend":true}}`))), unreachable)
-	refused(t, suite.admin.Create(t.Context(), tideIn(t, ns, day, "@every 2h")), "must not use @every")
-	// What is not ours to admit goes on, and so does another component.
-	must(t, suite.admin.Patch(t.Context(), stored.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"a":"b"}}}`))))
-	must(t, suite.admin.Status().Patch(t.Context(), stored.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(`{"status":{"observedGeneration":1}}`))))
-	must(t, suite.admin.Create(t.Context(), manifest(t, ns, replication), client.DryRunAll))
-	must(t, suite.admin.Delete(t.Context(), stored.DeepCopy()))
-
-	must(t, tidals.manager.Start(t.Context()))
-	started = true
+	tidals.whileStopped(t, func() {
+		const unreachable = `failed calling webhook "tidal.tidal.io"`
+		refused(t, suite.admin.Create(t.Context(), another.DeepCopy()), unreachable)
+		refused(t, suite.admin.Patch(t.Context(), stored.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(`{"spec":{"suspend":true}}`))), unreachable)
+		refused(t, suite.admin.Create(t.Context(), tideIn(t, ns, day, "@every 2h")), "must not use @every")
+		// What is not ours to admit goes on, and so does another component.
+		must(t, suite.admin.Patch(t.Context(), stored.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"a":"b"}}}`))))
+		must(t, suite.admin.Status().Patch(t.Context(), stored.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(`{"status":{"observedGeneration":1}}`))))
+		must(t, suite.admin.Create(t.Context(), manifest(t, ns, replication), client.DryRunAll))
+		must(t, suite.admin.Delete(t.Context(), stored.DeepCopy()))
+	})
 	must(t, suite.admin.Create(t.Context(), another))
 }

@@ -133,7 +133,7 @@ func TestTheDocumentsSignalTrigger(t *testing.T) {
 	w.Edit(func(s *v1alpha1.ElasticScaler) {
 		s.Spec.Trigger.SignalTrigger.Endpoint = server.URL() + "/scale-signal"
 	})
-	connected(t, signals)
+	w.Connected(signals)
 	w.Condition(v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonReconciled)
 	signals.Send(faulty.Message{ID: "1", Data: `{"signal": "ScaleDown"}`})
 	replicas := func(n int32) {

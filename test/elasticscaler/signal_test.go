@@ -2,7 +2,6 @@ package elasticscaler
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -27,17 +26,6 @@ func bySignal(w *estest.World, s *faulty.Server) *v1alpha1.ElasticScaler {
 // signal is a message.
 func signal(id string, word v1alpha1.SignalType) faulty.Message {
 	return faulty.Message{ID: id, Data: fmt.Sprintf(`{"signal": %q, "id": %q}`, word, id)}
-}
-
-// connected waits until somebody listens.
-func connected(t *testing.T, s *faulty.Signals) {
-	t.Helper()
-	testkit.Eventually(t, estest.Patience, "a listener", func(context.Context) error {
-		if s.Connections() == 0 {
-			return errors.New("there is none")
-		}
-		return nil
-	})
 }
 
 // counted waits until that many signals of all scalers came to a result on a way, counted from before.
@@ -79,7 +67,7 @@ func TestSignalsSetTheBounds(t *testing.T) {
 			w.Condition(v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonReconciled)
 			w.Condition(v1alpha1.ConditionScalingCalculated, metav1.ConditionFalse, v1alpha1.ReasonNoSignal)
 			if transport == faulty.EventStream || transport == faulty.Lines {
-				connected(t, signals)
+				w.Connected(signals)
 			}
 			signals.Send(signal("1", v1alpha1.SignalScaleUp))
 			counts.Wait(2, 6)
@@ -120,7 +108,7 @@ func TestSignalsThatCountForNothing(t *testing.T) {
 	w.CreateTarget(2)
 	counts := w.Record()
 	w.Create(bySignal(w, server))
-	connected(t, signals)
+	w.Connected(signals)
 	now := time.Now()
 	at := func(d time.Duration) string { return now.Add(d).UTC().Format(time.RFC3339) }
 	signals.Send(faulty.Message{Data: fmt.Sprintf(`{"signal": "ScaleUp", "id": "a", "time": %q}`, at(0))})
@@ -155,7 +143,7 @@ func TestAListenerResumes(t *testing.T) {
 	w.CreateTarget(2)
 	counts := w.Record()
 	w.Create(bySignal(w, server))
-	connected(t, signals)
+	w.Connected(signals)
 	signals.Send(signal("one", v1alpha1.SignalScaleDown))
 	counts.Wait(2, 0)
 	if err := server.Down(); err != nil {
@@ -290,7 +278,7 @@ func TestAnotherTrigger(t *testing.T) {
 	w.CreateTarget(2)
 	counts := w.Record()
 	w.Create(bySignal(w, server))
-	connected(t, signals)
+	w.Connected(signals)
 	signals.Send(signal("1", v1alpha1.SignalScaleUp))
 	counts.Wait(2, 6)
 	w.Edit(func(s *v1alpha1.ElasticScaler) {

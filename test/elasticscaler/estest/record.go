@@ -101,6 +101,17 @@ func (w *World) Evaluated(server *faulty.Server, times int) {
 	})
 }
 
+// Connected waits until somebody listens for the signals.
+func (w *World) Connected(signals *faulty.Signals) {
+	w.T.Helper()
+	testkit.Eventually(w.T, Patience, "a listener", func(context.Context) error {
+		if signals.Connections() == 0 {
+			return errors.New("there is none")
+		}
+		return nil
+	})
+}
+
 // Settled waits until the scaler is ready and its target has the replicas that it is asked to have.
 func (w *World) Settled() {
 	w.T.Helper()

@@ -2,7 +2,6 @@ package restart
 
 import (
 	"context"
-	"errors"
 	"testing"
 	"time"
 
@@ -12,7 +11,6 @@ import (
 
 	"github.com/pd-orchestrator/pd-orchestrator/api/elasticscaler/v1alpha1"
 	tidalv1alpha1 "github.com/pd-orchestrator/pd-orchestrator/api/tidal/v1alpha1"
-	"github.com/pd-orchestrator/pd-orchestrator/internal/testkit"
 	"github.com/pd-orchestrator/pd-orchestrator/lab/faulty"
 	"github.com/pd-orchestrator/pd-orchestrator/test/elasticscaler/estest"
 )
@@ -42,16 +40,6 @@ func bySignal(w *estest.World, s *faulty.Server) *v1alpha1.ElasticScaler {
 	scaler := w.Scaler(v1alpha1.Trigger{Type: v1alpha1.SignalTriggerType, SignalTrigger: &v1alpha1.SignalTrigger{Endpoint: s.URL()}})
 	scaler.Spec.MinReplicas, scaler.Spec.MaxReplicas = new(int32(0)), new(int32(4))
 	return scaler
-}
-
-func connected(t *testing.T, s *faulty.Signals) {
-	t.Helper()
-	testkit.Eventually(t, estest.Patience, "a listener", func(context.Context) error {
-		if s.Connections() == 0 {
-			return errors.New("there is none")
-		}
-		return nil
-	})
 }
 
 // A restart of the manager in which nothing has changed writes nothing: not for a metric, nor for one that is missing, a
@@ -100,7 +88,7 @@ func TestARestartWritesNothing(t *testing.T) {
 	scaler := bySignal(w, signalServer)
 	scaler.Spec.MaxReplicas = new(int32(3))
 	w.Create(scaler)
-	connected(t, signals)
+	w.Connected(signals)
 	signals.Send(faulty.Message{ID: "1", Data: `{"signal": "ScaleUp"}`})
 	w.Condition(v1alpha1.ConditionScalingCalculated, metav1.ConditionTrue, v1alpha1.ReasonSignalReceived)
 	w.Settled()
@@ -125,7 +113,7 @@ func TestARestartWritesNothing(t *testing.T) {
 	whileDown(t, func() {})
 	worlds["metric"].Evaluated(server, 3)
 	worlds["missing"].Evaluated(missing, 3)
-	connected(t, signals)
+	w.Connected(signals)
 	for name, w := range worlds {
 		if after := w.Versions(); after != before[name] {
 			t.Errorf("%s: after the restart there is\n%+v\nwant what there was before\n%+v", name, after, before[name])
@@ -205,8 +193,8 @@ func TestSignalsOverARestart(t *testing.T) {
 	counts, quietCounts := w.Record(), quiet.Record()
 	w.Create(bySignal(w, server))
 	quiet.Create(bySignal(quiet, quietServer))
-	connected(t, signals)
-	connected(t, quietSignals)
+	w.Connected(signals)
+	quiet.Connected(quietSignals)
 	signals.Send(faulty.Message{ID: "one", Data: `{"signal": "ScaleDown"}`})
 	quietSignals.Send(faulty.Message{ID: "only", Data: `{"signal": "ScaleUp"}`})
 	counts.Wait(2, 0)
