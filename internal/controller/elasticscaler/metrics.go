@@ -1,7 +1,6 @@
 package elasticscaler
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -138,20 +137,13 @@ func ask(scaler *v1alpha1.ElasticScaler, t *target, namespaces []string) []quest
 				one(metricsource.CustomRequest(ns, m.Custom.MetricsName, m.Custom.Selector, selector))
 			}
 		case m.External != nil:
-			one(metricsource.ExternalRequest(t.key.Namespace, externalName(m.External), m.External.Selector))
+			one(metricsource.ExternalRequest(t.key.Namespace, scalerspec.MetricName(m), m.External.Selector))
 		case m.ExternalServer != nil:
 			e := m.ExternalServer
 			one(metricsource.EndpointRequest(e.Endpoint, string(e.Protocol), e.Query, e.MetricsName))
 		}
 	}
 	return questions
-}
-
-func externalName(m *v1alpha1.ExternalMetricSource) string {
-	if m.Metric != nil {
-		return cmp.Or(m.MetricsName, m.Metric.Name)
-	}
-	return m.MetricsName
 }
 
 // podSelector chooses the pods of a target: of a ResourceScalingGroup all of its groups, and not the one of each that
@@ -208,43 +200,25 @@ func firstProblem(answers []sampling.Result, due int) *pipeline.Problem {
 }
 
 func (r *Reconciler) sampleOf(now time.Time, t *target, m v1alpha1.MetricSpec, q question, answers []sampling.Result, pods []usage.Pod) (scaling.Sample, *pipeline.Problem) {
-	ofPods := usage.Pods{
-		Now: now, Current: t.count.Desired, Pods: pods,
-		InitializationPeriod: r.CPUInitialization, ReadinessDelay: r.InitialReadiness,
-	}
-	switch {
-	case m.Resource != nil:
-		ofPods.Metric, ofPods.Resource = m.Resource.MetricsName, corev1.ResourceName(m.Resource.MetricsName)
-		ofPods.Target, ofPods.Samples = usageTarget(m.Resource.Target), resourceSamples(q.namespaces, answers, ofPods.Resource)
-		return usage.OfPods(ofPods)
-	case m.Custom != nil:
-		ofPods.Metric = m.Custom.MetricsName
-		ofPods.Target, ofPods.Samples = usageTarget(m.Custom.Target), customSamples(q.namespaces, answers)
-		return usage.OfPods(ofPods)
-	}
-	total := usage.Total{Current: t.count.Desired, Total: answers[0].Answer.Value, Time: answers[0].Answer.Time}
-	if m.External != nil {
-		total.Metric, total.Target = externalName(m.External), usageTarget(m.External.Target)
-		if total.Target.Type == usage.Value {
+	name, of := scalerspec.MetricName(m), scalerspec.TargetOf(m)
+	if m.Resource == nil && m.Custom == nil {
+		total := usage.Total{Metric: name, Target: of, Current: t.count.Desired, Total: answers[0].Answer.Value, Time: answers[0].Answer.Time}
+		if of.Type == usage.Value {
 			total.Ready = usage.ReadyUnits(pods)
 		}
+		return usage.OfTotal(total)
+	}
+	ofPods := usage.Pods{
+		Now: now, Metric: name, Target: of, Current: t.count.Desired, Pods: pods,
+		InitializationPeriod: r.CPUInitialization, ReadinessDelay: r.InitialReadiness,
+	}
+	if m.Resource != nil {
+		ofPods.Resource = corev1.ResourceName(name)
+		ofPods.Samples = resourceSamples(q.namespaces, answers, ofPods.Resource)
 	} else {
-		total.Metric = m.ExternalServer.MetricsName
-		total.Target = usage.Target{Type: usage.AverageValue, Value: m.ExternalServer.Target.AsApproximateFloat64()}
+		ofPods.Samples = customSamples(q.namespaces, answers)
 	}
-	return usage.OfTotal(total)
-}
-
-func usageTarget(t v1alpha1.MetricTarget) usage.Target {
-	switch {
-	case t.AverageUtilization != nil:
-		return usage.Target{Type: usage.Utilization, Value: float64(*t.AverageUtilization)}
-	case t.AverageValue != nil:
-		return usage.Target{Type: usage.AverageValue, Value: t.AverageValue.AsApproximateFloat64()}
-	case t.Value != nil:
-		return usage.Target{Type: usage.Value, Value: t.Value.AsApproximateFloat64()}
-	}
-	return usage.Target{}
+	return usage.OfPods(ofPods)
 }
 
 // resourceSamples returns the use of each pod of which every container has one.
