@@ -125,7 +125,8 @@ func TestAPA(t *testing.T) {
 			current: 10, config: map[string]string{"upTolerance": "0.5", "downTolerance": "0.5"}, up: new(0.05), down: new(0.05), metrics: []scaling.Metric{metric("a", 10, 10.6)}, want: 11,
 		},
 		"replicas at the target that nothing carried": {current: 4, metrics: []scaling.Metric{metric("a", 0, 6)}, want: 6},
-		"a huge load": {current: 10, config: map[string]string{"maxScaleUpRate": "2147483647"}, metrics: []scaling.Metric{metric("a", 10, 1e300)}, want: math.MaxInt32},
+		"a ratio to the target without a base":        {current: 4, metrics: []scaling.Metric{metric("a", 0, 4.2)}, want: 4, steps: "Tolerance 5>4 WithinTolerance"},
+		"a huge load":                                 {current: 10, config: map[string]string{"maxScaleUpRate": "2147483647"}, metrics: []scaling.Metric{metric("a", 10, 1e300)}, want: math.MaxInt32},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
