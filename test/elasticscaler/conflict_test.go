@@ -12,8 +12,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	autoscalingv1alpha1 "github.com/pd-orchestrator/pd-orchestrator/api/autoscaling/v1alpha1"
 	"github.com/pd-orchestrator/pd-orchestrator/api/elasticscaler/v1alpha1"
 	tidalv1alpha1 "github.com/pd-orchestrator/pd-orchestrator/api/tidal/v1alpha1"
+	"github.com/pd-orchestrator/pd-orchestrator/internal/testkit"
 	"github.com/pd-orchestrator/pd-orchestrator/lab/faulty"
 	"github.com/pd-orchestrator/pd-orchestrator/test/elasticscaler/estest"
 )
@@ -73,7 +75,7 @@ func TestTheOlderScalerGoesFirst(t *testing.T) {
 	w.Create(first)
 	w.Name = first.Name
 	w.Condition(v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonReconciled)
-	waitForTheNextSecond(t, w)
+	youngerThan(t, w.Live())
 	second := between(w, newer, 1, 10)
 	second.Name = "a-second"
 	second.Spec.TargetRef = v1alpha1.TargetReference{Kind: "deployment", Name: "inference"}
@@ -101,16 +103,53 @@ func TestTheOlderScalerGoesFirst(t *testing.T) {
 	w.Condition(v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonReconciled)
 }
 
-// waitForTheNextSecond lets the next object be younger than the last one: ages count in seconds.
-func waitForTheNextSecond(t *testing.T, w *estest.World) {
+// youngerThan waits until the next object is younger than one that was created: ages count in seconds.
+func youngerThan(t *testing.T, obj client.Object) {
 	t.Helper()
-	created := w.Live().CreationTimestamp
-	for time.Now().Before(created.Add(1100 * time.Millisecond)) {
-		if err := t.Context().Err(); err != nil {
-			t.Fatal(err)
+	next := obj.GetCreationTimestamp().Add(time.Second)
+	testkit.Eventually(t, estest.Patience, "the next second", func(context.Context) error {
+		if time.Now().Before(next) {
+			return errNotYet
 		}
-		time.Sleep(20 * time.Millisecond)
+		return nil
+	})
+}
+
+// A ResourceScalingGroup that keeps the count of a leader has the right to it before a scaler that came later.
+func TestAGroupThatKeepsTheCountGoesFirst(t *testing.T) {
+	t.Parallel()
+	w := env.World(t)
+	server := w.Server(faulty.Options{})
+	tell(server, "queue", "40")
+	w.CreateTarget(2)
+	w.Create(testkit.MakeDeployment(w.Namespace, "decode").Obj())
+	counts := w.Record()
+	rsg := &autoscalingv1alpha1.ResourceScalingGroup{}
+	fromYAML(t, w, `
+apiVersion: autoscaling.openfuyao.com/v1alpha1
+kind: ResourceScalingGroup
+metadata: {name: pair}
+spec:
+  targetResources:
+  - {name: prefill, resourceRef: {apiVersion: apps/v1, kind: Deployment, name: inference, namespace: ai-inference}}
+  - {name: decode, resourceRef: {apiVersion: apps/v1, kind: Deployment, name: decode, namespace: ai-inference}}
+  scalingStrategy:
+    type: InplaceScaling
+    leaderFollowerConfig:
+      leader: {resourceName: prefill, replicas: 2}
+      follower: [{resourceName: decode, followRatio: 2}]
+`, rsg)
+	w.Create(rsg)
+	youngerThan(t, rsg)
+	w.Create(between(w, server, 1, 10))
+	w.Condition(v1alpha1.ConditionScalerConflict, metav1.ConditionTrue, v1alpha1.ReasonConflict, "ResourceScalingGroup "+w.Namespace+"/pair")
+	w.Evaluated(server, 2)
+	counts.Wait(2)
+	if err := w.Client.Delete(t.Context(), rsg); err != nil {
+		t.Fatal(err)
 	}
+	counts.Wait(2, 4)
+	w.Condition(v1alpha1.ConditionScalerConflict, metav1.ConditionFalse, v1alpha1.ReasonNoConflict)
 }
 
 // A scaler that names a Tidal has that one's target, which an older scaler may have as well.
@@ -123,7 +162,7 @@ func TestTheTargetOfATidalIsThatOfItsScaler(t *testing.T) {
 	counts := w.Record()
 	w.Create(between(w, server, 1, 10))
 	w.Condition(v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonReconciled)
-	waitForTheNextSecond(t, w)
+	youngerThan(t, w.Live())
 	tidal, byTide := &tidalv1alpha1.Tidal{}, &v1alpha1.ElasticScaler{}
 	fromYAML(t, w, `
 apiVersion: tidal.io/v1alpha1
