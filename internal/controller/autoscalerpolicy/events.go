@@ -2,7 +2,6 @@ package autoscalerpolicy
 
 import (
 	"context"
-	"maps"
 	"slices"
 	"strings"
 
@@ -220,13 +219,6 @@ func (r *Policies) requestsForAll(ctx context.Context, _ client.Object) []reconc
 	}
 	return requests
 }
-
-// serviceChange lets through what decisions read of a service; its status is written by this controller alone.
-var serviceChange = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
-	return e.ObjectOld.GetGeneration() != e.ObjectNew.GetGeneration() ||
-		e.ObjectOld.GetUID() != e.ObjectNew.GetUID() ||
-		!maps.Equal(e.ObjectOld.GetAnnotations(), e.ObjectNew.GetAnnotations())
-}}
 
 // scalerChange lets through what is read of HorizontalPodAutoscalers and ScaledObjects. They say anew all the time which value
 // a metric has, or that a trigger is active, which is no news.

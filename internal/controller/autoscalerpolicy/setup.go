@@ -102,7 +102,8 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, services *Services,
 func (r *Services) setup(mgr ctrl.Manager) error {
 	c, err := ctrl.NewControllerManagedBy(mgr).
 		Named("inferenceservice").
-		For(&v1beta1.InferenceService{}, builder.WithPredicates(serviceChange)).
+		// Its own status too: a pass that saw the one before may have taken what has changed back for no change.
+		For(&v1beta1.InferenceService{}).
 		Watches(kube.NewWorkload(desired.DeploymentKind), toOwner).
 		Watches(kube.NewWorkload(desired.ServiceKind), toOwner).
 		Watches(kube.NewWorkload(desired.HPAKind), handler.EnqueueRequestsFromMapFunc(r.requestsForHPA), builder.WithPredicates(scalerChange)).
@@ -144,7 +145,7 @@ func (r *Policies) ensureWatch(ctx context.Context) error {
 	}
 	_, err = r.watches.Ensure(ctx, kube.Watch{
 		Object: &v1beta1.AutoscalerPolicy{}, Kind: policyKind,
-		Handler: &handler.EnqueueRequestForObject{}, Predicates: []predicate.Predicate{predicate.GenerationChangedPredicate{}},
+		Handler: &handler.EnqueueRequestForObject{},
 	})
 	return err
 }

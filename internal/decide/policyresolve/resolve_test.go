@@ -6,21 +6,12 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/yaml"
 
 	"github.com/pd-orchestrator/pd-orchestrator/api/ome/v1beta1"
 	"github.com/pd-orchestrator/pd-orchestrator/internal/decide/policyrender"
 	"github.com/pd-orchestrator/pd-orchestrator/internal/decide/servingcomponent"
+	"github.com/pd-orchestrator/pd-orchestrator/internal/testkit"
 )
-
-func read[T any](t *testing.T, text string) T {
-	t.Helper()
-	var value T
-	if err := yaml.UnmarshalStrict([]byte(text), &value); err != nil {
-		t.Fatalf("reading %s: %v", text, err)
-	}
-	return value
-}
 
 const (
 	kedaSpec = `{class: KEDA, keda: {triggers: [{type: prometheus, providerRef: {name: p}, metadata: {query: 'sum(q{c="{{ .Component }}"})', threshold: "5", ignoreNullValues: "false"}}], fallback: {failureThreshold: 3, replicas: {fromComponent: MaxReplicas}}}}`
@@ -32,19 +23,19 @@ const (
 // facts are of a cluster in which everything is there, and of a service with the spec.
 func facts(t *testing.T, spec, runtime, policy string) Facts {
 	t.Helper()
-	service := &v1beta1.InferenceService{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "llama"}, Spec: read[v1beta1.InferenceServiceSpec](t, spec)}
+	service := &v1beta1.InferenceService{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "llama"}, Spec: testkit.FromYAML[v1beta1.InferenceServiceSpec](t, spec)}
 	f := Facts{
 		Service: service, PoliciesServed: true, KedaServed: true,
 		Bindings: policyrender.Bindings{"p": {Binding: policyrender.Binding{ServerAddress: "http://p"}}},
 	}
 	var r *v1beta1.ServingRuntimeSpec
 	if runtime != "" {
-		spec := read[v1beta1.ServingRuntimeSpec](t, runtime)
+		spec := testkit.FromYAML[v1beta1.ServingRuntimeSpec](t, runtime)
 		r = &spec
 	}
 	f.Component = servingcomponent.Of(service.Spec, r)[0]
 	if policy != "" {
-		f.Policy = &v1beta1.AutoscalerPolicy{ObjectMeta: metav1.ObjectMeta{Name: "q", Generation: 7}, Spec: read[v1beta1.AutoscalerPolicySpec](t, policy)}
+		f.Policy = &v1beta1.AutoscalerPolicy{ObjectMeta: metav1.ObjectMeta{Name: "q", Generation: 7}, Spec: testkit.FromYAML[v1beta1.AutoscalerPolicySpec](t, policy)}
 	}
 	return f
 }
@@ -78,7 +69,7 @@ func TestPrecedence(t *testing.T) {
 			f := facts(t, "{engine: {"+tt.engine+"}}", tt.runtime, kedaSpec)
 			f.Service.Annotations = tt.annotations
 			got := Resolve(f)
-			want := read[v1beta1.ComponentAutoscaler](t, tt.want)
+			want := testkit.FromYAML[v1beta1.ComponentAutoscaler](t, tt.want)
 			if diff := cmp.Diff(&want, got.Autoscaler); got.Source != tt.source || diff != "" {
 				t.Errorf("the source is %s, want %s (-want +got):\n%s", got.Source, tt.source, diff)
 			}
@@ -187,7 +178,7 @@ func TestHolds(t *testing.T) {
 }
 
 func TestUses(t *testing.T) {
-	spec := read[v1beta1.InferenceServiceSpec](t, `{router: {autoscalerPolicyRef: {name: a}}, engine: {autoscalerPolicyRef: {name: a, kind: AutoscalerPolicy}}, decoder: {autoscalerPolicyRef: {name: b, kind: ClusterAutoscalerPolicy}}}`)
+	spec := testkit.FromYAML[v1beta1.InferenceServiceSpec](t, `{router: {autoscalerPolicyRef: {name: a}}, engine: {autoscalerPolicyRef: {name: a, kind: AutoscalerPolicy}}, decoder: {autoscalerPolicyRef: {name: b, kind: ClusterAutoscalerPolicy}}}`)
 	if diff := cmp.Diff([]Use{{"engine", "a"}, {"router", "a"}}, Uses(spec)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}

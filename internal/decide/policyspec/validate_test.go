@@ -5,19 +5,10 @@ import (
 	"testing"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	"sigs.k8s.io/yaml"
 
 	"github.com/pd-orchestrator/pd-orchestrator/api/ome/v1beta1"
+	"github.com/pd-orchestrator/pd-orchestrator/internal/testkit"
 )
-
-func read[T any](t *testing.T, text string) T {
-	t.Helper()
-	var value T
-	if err := yaml.UnmarshalStrict([]byte(text), &value); err != nil {
-		t.Fatalf("reading %s: %v", text, err)
-	}
-	return value
-}
 
 // triggers is a policy with these triggers.
 func triggers(list ...string) string {
@@ -121,7 +112,7 @@ func TestValidate(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			checkFindings(t, Validate(read[v1beta1.AutoscalerPolicySpec](t, tt.spec)), tt.want)
+			checkFindings(t, Validate(testkit.FromYAML[v1beta1.AutoscalerPolicySpec](t, tt.spec)), tt.want)
 		})
 	}
 }
@@ -170,7 +161,7 @@ func TestHPAMetrics(t *testing.T) {
 			if want != "" {
 				all = []string{"HPAMetricMalformed: " + want}
 			}
-			checkFindings(t, Validate(read[v1beta1.AutoscalerPolicySpec](t, hpaPolicy(metric))), all)
+			checkFindings(t, Validate(testkit.FromYAML[v1beta1.AutoscalerPolicySpec](t, hpaPolicy(metric))), all)
 		})
 	}
 }
@@ -190,7 +181,7 @@ func TestHPABehavior(t *testing.T) {
 			if want != "" {
 				all = []string{"HPABehaviorMalformed: " + want}
 			}
-			checkFindings(t, Validate(read[v1beta1.AutoscalerPolicySpec](t, `{class: HPA, hpa: {behavior: `+behavior+`}}`)), all)
+			checkFindings(t, Validate(testkit.FromYAML[v1beta1.AutoscalerPolicySpec](t, `{class: HPA, hpa: {behavior: `+behavior+`}}`)), all)
 		})
 	}
 }
@@ -217,7 +208,7 @@ func TestKeda(t *testing.T) {
 			if want != "" {
 				all = []string{want}
 			}
-			k := read[v1beta1.KedaAutoscaler](t, block)
+			k := testkit.FromYAML[v1beta1.KedaAutoscaler](t, block)
 			checkFindings(t, Keda(&k, field.NewPath("spec", "keda")), all)
 		})
 	}
@@ -234,7 +225,7 @@ func TestWarnings(t *testing.T) {
 		triggers(`{type: prometheus, providerRef: {name: p}, metadata: {query: "sum(up) > bool 0 * scalar(x)"}}`):                                      "",
 		triggers(`{type: prometheus, queryReturnsDesiredReplicas: true, providerRef: {name: p}, metadata: {query: "(sum(up) > bool 0) * scalar(x)"}}`): "",
 	} {
-		checkWarnings(t, spec, Warnings(read[v1beta1.AutoscalerPolicySpec](t, spec)), want)
+		checkWarnings(t, spec, Warnings(testkit.FromYAML[v1beta1.AutoscalerPolicySpec](t, spec)), want)
 	}
 }
 
@@ -252,7 +243,7 @@ func TestKedaWarnings(t *testing.T) {
 		{`{triggers: [{type: kafka, metricType: Value, metadata: {}}], fallback: {failureThreshold: 1, replicas: 3}}`, 1, "keda.triggers[0]: with metricType Value"},
 		{`{triggers: [{type: kafka, metricType: Value, metadata: {}}]}`, 0, ""},
 	} {
-		k := read[v1beta1.KedaAutoscaler](t, tt.block)
+		k := testkit.FromYAML[v1beta1.KedaAutoscaler](t, tt.block)
 		checkWarnings(t, tt.block, KedaWarnings(&k, field.NewPath("keda"), tt.minimum), tt.want)
 	}
 }

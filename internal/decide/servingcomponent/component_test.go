@@ -6,29 +6,20 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
-	"sigs.k8s.io/yaml"
 
 	"github.com/pd-orchestrator/pd-orchestrator/api/ome/v1beta1"
+	"github.com/pd-orchestrator/pd-orchestrator/internal/testkit"
 )
-
-func read[T any](t *testing.T, text string) T {
-	t.Helper()
-	var value T
-	if err := yaml.UnmarshalStrict([]byte(text), &value); err != nil {
-		t.Fatalf("reading %s: %v", text, err)
-	}
-	return value
-}
 
 // componentsOf reads a service and a runtime; "" is no runtime.
 func componentsOf(t *testing.T, service, runtime string) []Component {
 	t.Helper()
 	var r *v1beta1.ServingRuntimeSpec
 	if runtime != "" {
-		spec := read[v1beta1.ServingRuntimeSpec](t, runtime)
+		spec := testkit.FromYAML[v1beta1.ServingRuntimeSpec](t, runtime)
 		r = &spec
 	}
-	return Of(read[v1beta1.InferenceServiceSpec](t, service), r)
+	return Of(testkit.FromYAML[v1beta1.InferenceServiceSpec](t, service), r)
 }
 
 func TestOfListsWhatTheServiceNames(t *testing.T) {
@@ -188,8 +179,8 @@ func TestCheckReadsTheServicesOwnPartsOnly(t *testing.T) {
 
 // TestPodsLeaveTheirSourcesAlone: what is read from a cache must not be changed by what is made of it.
 func TestPodsLeaveTheirSourcesAlone(t *testing.T) {
-	service := read[v1beta1.InferenceServiceSpec](t, `{router: {runner: {image: i, env: [{name: A, value: a}]}, config: {A: b}, labels: {a: b}}}`)
-	runtime := read[v1beta1.ServingRuntimeSpec](t, `{routerConfig: {labels: {a: c}, config: {B: c}}}`)
+	service := testkit.FromYAML[v1beta1.InferenceServiceSpec](t, `{router: {runner: {image: i, env: [{name: A, value: a}]}, config: {A: b}, labels: {a: b}}}`)
+	runtime := testkit.FromYAML[v1beta1.ServingRuntimeSpec](t, `{routerConfig: {labels: {a: c}, config: {B: c}}}`)
 	before, beforeRuntime := service.DeepCopy(), runtime.DeepCopy()
 	component := Of(service, &runtime)[0]
 	if _, err := component.Pods(); err != nil {

@@ -5,19 +5,9 @@ import (
 	"strings"
 	"testing"
 
-	"sigs.k8s.io/yaml"
-
 	"github.com/pd-orchestrator/pd-orchestrator/api/ome/v1beta1"
+	"github.com/pd-orchestrator/pd-orchestrator/internal/testkit"
 )
-
-func read[T any](t *testing.T, text string) T {
-	t.Helper()
-	var value T
-	if err := yaml.UnmarshalStrict([]byte(text), &value); err != nil {
-		t.Fatalf("reading %s: %v", text, err)
-	}
-	return value
-}
 
 // formats is the spec of a runtime with one format that may be selected, and what comes beside it.
 func formats(rest string) string {
@@ -93,13 +83,13 @@ func TestChoose(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			q := Question{Service: read[v1beta1.InferenceServiceSpec](t, tt.service)}
+			q := Question{Service: testkit.FromYAML[v1beta1.InferenceServiceSpec](t, tt.service)}
 			if tt.model != "" {
-				spec := read[v1beta1.BaseModelSpec](t, tt.model)
+				spec := testkit.FromYAML[v1beta1.BaseModelSpec](t, tt.model)
 				q.Model = &spec
 			}
 			for name, spec := range tt.runtimes {
-				r := Runtime{Kind: KindClusterServingRuntime, Name: name, Spec: read[v1beta1.ServingRuntimeSpec](t, spec)}
+				r := Runtime{Kind: KindClusterServingRuntime, Name: name, Spec: testkit.FromYAML[v1beta1.ServingRuntimeSpec](t, spec)}
 				if own, ok := strings.CutPrefix(name, "/"); ok {
 					r.Kind, r.Name = KindServingRuntime, own
 				}

@@ -4,20 +4,10 @@ import (
 	"strings"
 	"testing"
 
-	"sigs.k8s.io/yaml"
-
 	"github.com/pd-orchestrator/pd-orchestrator/api/ome/v1beta1"
 	"github.com/pd-orchestrator/pd-orchestrator/internal/decide/policyspec"
+	"github.com/pd-orchestrator/pd-orchestrator/internal/testkit"
 )
-
-func read[T any](t *testing.T, text string) T {
-	t.Helper()
-	var value T
-	if err := yaml.UnmarshalStrict([]byte(text), &value); err != nil {
-		t.Fatalf("reading %s: %v", text, err)
-	}
-	return value
-}
 
 // checkFindings compares findings with the beginnings of those that are wanted, in their order.
 func checkFindings(t *testing.T, got []policyspec.Finding, want []string) {
@@ -108,7 +98,7 @@ func TestService(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			service := &v1beta1.InferenceService{}
 			service.Name, service.Annotations = tt.name, tt.annotations
-			service.Spec = read[v1beta1.InferenceServiceSpec](t, tt.spec)
+			service.Spec = testkit.FromYAML[v1beta1.InferenceServiceSpec](t, tt.spec)
 			if !strings.Contains(tt.spec, "model: null") {
 				service.Spec.Model = &v1beta1.ModelReference{Name: "llama"}
 			}
@@ -118,7 +108,7 @@ func TestService(t *testing.T) {
 }
 
 func TestServiceWithoutPolicies(t *testing.T) {
-	service := &v1beta1.InferenceService{Spec: read[v1beta1.InferenceServiceSpec](t, `{model: {name: m}, engine: {autoscalerPolicyRef: {name: queue-depth, kind: ClusterAutoscalerPolicy}}, router: {}}`)}
+	service := &v1beta1.InferenceService{Spec: testkit.FromYAML[v1beta1.InferenceServiceSpec](t, `{model: {name: m}, engine: {autoscalerPolicyRef: {name: queue-depth, kind: ClusterAutoscalerPolicy}}, router: {}}`)}
 	checkFindings(t, Service(service, false), []string{`AutoscalerPolicyFeatureDisabled: spec.engine.autoscalerPolicyRef references "queue-depth" but the AutoscalerPolicy feature is not enabled on this cluster; remove the ref or enable the feature`})
 }
 
@@ -139,7 +129,7 @@ func TestRuntime(t *testing.T) {
 		if want != "" {
 			all = []string{want}
 		}
-		checkFindings(t, Runtime(read[v1beta1.ServingRuntimeSpec](t, spec)), all)
+		checkFindings(t, Runtime(testkit.FromYAML[v1beta1.ServingRuntimeSpec](t, spec)), all)
 	}
 }
 
@@ -150,7 +140,7 @@ func TestWarnings(t *testing.T) {
 			"spec.router.containerConcurrency, spec.router.canaryTrafficPercent, spec.router.kedaConfig, spec.engine.acceleratorOverride, spec.decoder.acceleratorOverride: accepted, and without effect here",
 		`{engine: {minReplicas: 0, autoscaler: {class: KEDA, keda: {triggers: [{type: kafka, metadata: {}}], fallback: {failureThreshold: 1, replicas: 3}}}}}`: "spec.engine.autoscaler.keda.fallback: KEDA does not start a component from 0 replicas",
 	} {
-		got := Warnings(&v1beta1.InferenceService{Spec: read[v1beta1.InferenceServiceSpec](t, spec)})
+		got := Warnings(&v1beta1.InferenceService{Spec: testkit.FromYAML[v1beta1.InferenceServiceSpec](t, spec)})
 		if want == "" && len(got) > 0 || want != "" && (len(got) != 1 || !strings.HasPrefix(got[0], want)) {
 			t.Errorf("the warnings of %s are %q, want one that begins with %q", spec, got, want)
 		}

@@ -17,7 +17,8 @@ import (
 	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/watch"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/pd-orchestrator/pd-orchestrator/internal/testkit"
@@ -72,29 +73,72 @@ func (c *writes) most() (most, objects map[string]int, last time.Time) {
 	return most, objects, c.last
 }
 
-func (c *writes) watch(t testing.TB, w *ometest.World, kind string) {
+func (c *writes) count(key string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.counts[key]++
+	c.last = time.Now()
+}
+
+// fleet reads the objects of a namespace from a cache, which counts what is written. Asking the API server for all of them
+// again and again would be most of its work.
+type fleet struct {
+	*ometest.World
+	cache cache.Cache
+	seen  *writes
+}
+
+func newFleet(t *testing.B) *fleet {
 	t.Helper()
-	list := &unstructured.UnstructuredList{}
-	gvk := ometest.Kinds[kind]
-	list.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
-	if err := w.Client.List(t.Context(), list, client.InNamespace(w.Namespace), client.Limit(1)); err != nil {
-		t.Fatal(err)
-	}
-	events, err := w.Client.Watch(t.Context(), list, client.InNamespace(w.Namespace))
+	w := env.NewWorld(t)
+	f := &fleet{World: w, seen: &writes{counts: map[string]int{}}}
+	var err error
+	f.cache, err = cache.New(w.Lab.AdminConfig(), cache.Options{
+		Scheme: w.Client.Scheme(), Mapper: w.Client.RESTMapper(), DefaultNamespaces: map[string]cache.Config{w.Namespace: {}},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(events.Stop)
-	go func() {
-		for e := range events.ResultChan() {
-			if u, ok := e.Object.(*unstructured.Unstructured); ok && (e.Type == watch.Modified || e.Type == watch.Added || e.Type == watch.Deleted) {
-				c.mu.Lock()
-				c.counts[kind+" "+u.GetName()]++
-				c.last = time.Now()
-				c.mu.Unlock()
+	for _, kind := range kinds {
+		u := &unstructured.Unstructured{}
+		u.SetGroupVersionKind(ometest.Kinds[kind])
+		informer, err := f.cache.GetInformer(t.Context(), u, cache.BlockUntilSynced(false))
+		if err != nil {
+			t.Fatal(err)
+		}
+		count := func(obj any) {
+			if u, ok := obj.(*unstructured.Unstructured); ok {
+				f.seen.count(kind + " " + u.GetName())
 			}
 		}
-	}()
+		if _, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+			AddFunc: count, DeleteFunc: count,
+			UpdateFunc: func(old, obj any) {
+				if old.(client.Object).GetResourceVersion() != obj.(client.Object).GetResourceVersion() {
+					count(obj)
+				}
+			},
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	go func() { _ = f.cache.Start(t.Context()) }()
+	if !f.cache.WaitForCacheSync(t.Context()) {
+		t.Fatal("the cache is not filled")
+	}
+	return f
+}
+
+// cached are the objects of a kind.
+func (f *fleet) cached(kind string) []unstructured.Unstructured {
+	f.Helper()
+	list := &unstructured.UnstructuredList{}
+	gvk := ometest.Kinds[kind]
+	list.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
+	if err := f.cache.List(f.Context(), list, client.UnsafeDisableDeepCopy); err != nil {
+		f.Fatal(err)
+	}
+	return list.Items
 }
 
 var kinds = []string{"inferenceservice", "deployment", "service", "hpa", "scaledobject", "autoscalerpolicy"}
@@ -110,7 +154,7 @@ func BenchmarkOneEditOfAPolicy(b *testing.B) {
 
 func oneEdit(t *testing.B) {
 	t.Helper()
-	w := env.NewWorld(t)
+	w := newFleet(t)
 	w.Bind("fleet", "serverAddress: http://prometheus:9090")
 	for i := range policies {
 		w.MustApply(`
@@ -167,13 +211,9 @@ spec:
 		w.Prints("autoscalerpolicy", policyName(i), fmt.Sprint(each), ".status.attachedComponents")
 	}
 
-	seen := &writes{counts: map[string]int{}}
-	for _, kind := range kinds {
-		seen.watch(t, w, kind)
-	}
+	seen := w.seen
 	quiet := func(what string) {
 		t.Helper()
-		// What was there comes as added when a watch begins; after that nothing may come.
 		testkit.Eventually(t, 2*ometest.Soon, "quiet "+what, func(context.Context) error {
 			if _, _, last := seen.most(); time.Since(last) < 3*time.Second {
 				return fmt.Errorf("something was written at %s", last)
@@ -190,7 +230,7 @@ spec:
 	}
 	testkit.Eventually(t, ometest.Soon, "the edit to reach every component", func(context.Context) error {
 		reached := 0
-		for _, u := range w.List("scaledobject") {
+		for _, u := range w.cached("scaledobject") {
 			if n, _, _ := unstructured.NestedInt64(u.Object, "spec", "pollingInterval"); n == 7 {
 				reached++
 			}
@@ -243,11 +283,11 @@ func insistently(try func() error) error {
 }
 
 // waitFor waits until a number of services fit.
-func waitFor(t testing.TB, w *ometest.World, what string, count int, fits func(*unstructured.Unstructured) bool) {
+func waitFor(t testing.TB, w *fleet, what string, count int, fits func(*unstructured.Unstructured) bool) {
 	t.Helper()
 	testkit.Eventually(t, 5*time.Minute, fmt.Sprintf("%d services with %s", count, what), func(context.Context) error {
 		n, other := 0, ""
-		for _, u := range w.List("inferenceservice") {
+		for _, u := range w.cached("inferenceservice") {
 			if fits(&u) {
 				n++
 			} else {
