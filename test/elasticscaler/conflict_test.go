@@ -267,7 +267,7 @@ func TestAFightOverTheCount(t *testing.T) {
 			told++
 		}
 	}
-	if told != 1 {
-		t.Errorf("the fight was told of in %d events, want one", told)
+	if told < 1 || told > 2 {
+		t.Errorf("the fight was told of in %d events, want one, or two where it ended for a moment", told)
 	}
 }

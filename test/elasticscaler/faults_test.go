@@ -127,11 +127,14 @@ func holds(t *testing.T, query string, faultOf func(*estest.World, *faulty.Serve
 			server.Answer(faulty.Text(fmt.Sprintf("queue %d\n", value)))
 			return
 		}
-		// The value comes first: with the time of this one the value of before would be good.
 		server.Answer(faulty.Vector(faulty.Series{Value: fmt.Sprint(value)}))
+	}
+	// The time of a selector's sample is asked for on its own.
+	inTime := func() {
 		server.AnswerQuery("timestamp(queue)", faulty.Vector(faulty.Series{Value: fmt.Sprint(math.MaxInt32)}))
 	}
 	healthy(30)
+	inTime()
 	w.CreateTarget(3)
 	counts := w.Record()
 	metric := page(server.URL(), "queue", "10")
@@ -150,6 +153,9 @@ func holds(t *testing.T, query string, faultOf func(*estest.World, *faulty.Serve
 	counts.Wait(3)
 
 	healthy(10)
+	// The time comes once the value has: with it the value of before would be good.
+	w.Evaluated(server, 2)
+	inTime()
 	counts.Wait(3, 1)
 	w.Condition(v1alpha1.ConditionMetricsCollected, metav1.ConditionTrue, v1alpha1.ReasonAllMetricsAvailable)
 	w.Condition(v1alpha1.ConditionDegraded, metav1.ConditionFalse, v1alpha1.ReasonReconciled)
