@@ -204,34 +204,19 @@ func TestAFightOverTheCount(t *testing.T) {
 	server := w.Server(faulty.Options{})
 	tell(server, "queue", "40")
 	w.CreateTarget(1)
-	stream, err := w.Client.Watch(t.Context(), &appsv1.DeploymentList{}, client.InNamespace(w.Namespace))
-	if err != nil {
-		t.Fatal(err)
-	}
-	quiet := make(chan struct{})
-	done := make(chan struct{})
-	t.Cleanup(func() {
-		stream.Stop()
-		<-done
-	})
-	writes := make(chan time.Time, 1000)
-	go func() {
-		defer close(done)
-		for event := range stream.ResultChan() {
-			d, ok := event.Object.(*appsv1.Deployment)
-			if !ok || *d.Spec.Replicas == 1 {
-				continue
-			}
-			writes <- time.Now()
-			select {
-			case <-quiet:
-				continue
-			default:
-			}
-			patch := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"replicas":1}}`))
-			_ = w.Client.Patch(context.Background(), &appsv1.Deployment{ObjectMeta: d.ObjectMeta}, patch, client.FieldOwner("rollout-operator"))
+	quiet, writes := make(chan struct{}), make(chan time.Time, 1000)
+	w.Follow(func(d *appsv1.Deployment) {
+		if d == nil || *d.Spec.Replicas == 1 {
+			return
 		}
-	}()
+		select {
+		case <-quiet:
+		default:
+			writes <- time.Now()
+			patch := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"replicas":1}}`))
+			_ = w.Client.Patch(context.WithoutCancel(t.Context()), &appsv1.Deployment{ObjectMeta: d.ObjectMeta}, patch, client.FieldOwner("rollout-operator"))
+		}
+	})
 	scaler := between(w, server, 1, 10)
 	scaler.Spec.Trigger.MetricsTrigger.AlgorithmConfig = map[string]v1alpha1.ConfigValue{"maxScaleUpRate": "10"}
 	w.Create(scaler)

@@ -11,6 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+	watchtools "k8s.io/client-go/tools/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/pd-orchestrator/pd-orchestrator/api/elasticscaler/v1alpha1"
@@ -31,10 +33,27 @@ type Record struct {
 // Record begins with the count that the world's Deployment is asked to have now.
 func (w *World) Record() *Record {
 	w.T.Helper()
-	stream, err := w.Client.Watch(w.T.Context(), &appsv1.DeploymentList{}, client.InNamespace(w.Namespace),
-		client.MatchingFieldsSelector{Selector: fields.OneTermEqualSelector("metadata.name", w.Name)})
+	r := &Record{w: w}
+	w.Follow(r.take)
+	return r
+}
+
+// Follow hands on each state of the world's Deployment, from the present one until the test ends, and nil if the stream of
+// changes should end before.
+func (w *World) Follow(take func(*appsv1.Deployment)) {
+	w.T.Helper()
+	only := deployments{w.Client, []client.ListOption{
+		client.InNamespace(w.Namespace), client.MatchingFieldsSelector{Selector: fields.OneTermEqualSelector("metadata.name", w.Name)},
+	}}
+	var list appsv1.DeploymentList
+	w.must(w.Client.List(w.T.Context(), &list, only.options...))
+	for i := range list.Items {
+		take(&list.Items[i])
+	}
+	// It goes on where it was when the API server ends a watch, as it does to a client that is slow.
+	stream, err := watchtools.NewRetryWatcherWithContext(w.T.Context(), list.ResourceVersion, only)
 	w.must(err)
-	r, done := &Record{w: w}, make(chan struct{})
+	done := make(chan struct{})
 	w.T.Cleanup(func() {
 		stream.Stop()
 		<-done
@@ -42,18 +61,29 @@ func (w *World) Record() *Record {
 	go func() {
 		defer close(done)
 		for event := range stream.ResultChan() {
-			r.take(event.Object)
+			if d, ok := event.Object.(*appsv1.Deployment); ok {
+				take(d)
+			}
 		}
-		r.take(nil)
+		take(nil)
 	}()
-	return r
 }
 
-func (r *Record) take(object any) {
+// deployments can be watched from a version on.
+type deployments struct {
+	client  client.WithWatch
+	options []client.ListOption
+}
+
+// WatchWithContext implements cache.WatcherWithContext.
+func (d deployments) WatchWithContext(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+	return d.client.Watch(ctx, &appsv1.DeploymentList{}, append(d.options, &client.ListOptions{Raw: &options})...)
+}
+
+func (r *Record) take(d *appsv1.Deployment) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	d, ok := object.(*appsv1.Deployment)
-	if !ok {
+	if d == nil {
 		r.ended = true
 		return
 	}
