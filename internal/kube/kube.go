@@ -39,12 +39,17 @@ func Scale(ctx context.Context, c client.Client, obj client.Object, replicas int
 // Marks are labels and annotations to set on an object; a nil value takes one off.
 type Marks struct {
 	Labels, Annotations map[string]*string
+	// Unchanged sets them only while the object is of the version that was read; otherwise the error is a Conflict.
+	Unchanged bool
 }
 
 // Mark sets labels and annotations, and nothing else, on exactly this object: one of the same name that has come since
 // is not touched.
 func Mark(ctx context.Context, c client.Client, obj client.Object, marks Marks) error {
 	meta := map[string]any{"uid": obj.GetUID()}
+	if marks.Unchanged {
+		meta["resourceVersion"] = obj.GetResourceVersion()
+	}
 	if len(marks.Labels) > 0 {
 		meta["labels"] = marks.Labels
 	}

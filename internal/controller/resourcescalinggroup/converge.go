@@ -407,7 +407,8 @@ func (r *Reconciler) recoverBase(ctx context.Context, p *pass, leave bool) error
 			recovered = true
 			continue
 		}
-		errs = append(errs, kube.Mark(ctx, r.Client, t.base, kube.Marks{Annotations: map[string]*string{v1alpha1.AnnotationBaselineReplicas: nil}}))
+		// A count above zero may be that of before a write that is not seen yet, and its mark is then still needed.
+		errs = append(errs, kube.Mark(ctx, r.Client, t.base, kube.Marks{Unchanged: true, Annotations: map[string]*string{v1alpha1.AnnotationBaselineReplicas: nil}}))
 	}
 	if recovered && leave {
 		p.event(v1alpha1.EventGroupRecovered, "RecoverGroup", "group 0 leaves zero with the counts of ConfigMap %s", desired.ReplicaConfigName(p.rsg.Name))
