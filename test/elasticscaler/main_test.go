@@ -14,7 +14,7 @@ import (
 )
 
 // parallel is how many tests run at once, whatever the number of cores: nearly all of their time they wait.
-const parallel = "12"
+const parallel = "16"
 
 var env *estest.Env
 
