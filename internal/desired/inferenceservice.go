@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -67,7 +68,7 @@ func InferenceServiceStatus(service *v1beta1.InferenceService, o ServiceObservat
 	}
 	for _, c := range o.Components {
 		name := c.Component.Component.Name
-		component := c.ready()
+		component := c.ready(meta.FindStatusCondition(previous.Conditions, readyTypes[name]), service.Generation)
 		wanted = append(wanted, component)
 		if component.Status != metav1.ConditionTrue && ready.Status == metav1.ConditionTrue {
 			ready = condition.New(v1beta1.ConditionReady, false, component.Reason, name+": "+component.Message)
@@ -115,11 +116,11 @@ func settled(previous, s v1beta1.InferenceServiceStatus) v1beta1.InferenceServic
 }
 
 // Serves reports whether the component serves.
-func (c ComponentObservation) Serves() bool { return c.ready().Status == metav1.ConditionTrue }
+func (c ComponentObservation) Serves() bool { return c.ready(nil, 0).Status == metav1.ConditionTrue }
 
 // ready tells whether the component serves: its workload is as the spec asks, and at least the least number of replicas are
-// up to date and available.
-func (c ComponentObservation) ready() metav1.Condition {
+// up to date and available. Before is the condition as it was, nil where there is none.
+func (c ComponentObservation) ready(before *metav1.Condition, generation int64) metav1.Condition {
 	conditionType := readyTypes[c.Component.Component.Name]
 	if c.Problem != nil {
 		return condition.New(conditionType, false, c.Problem.Reason, c.Problem.Message)
@@ -135,6 +136,10 @@ func (c ComponentObservation) ready() metav1.Condition {
 	if c.Workload.GetKind() == LeaderWorkerSetKind.Kind {
 		available = number("status", "readyReplicas")
 	} else if number("status", "observedGeneration") < c.Workload.GetGeneration() {
+		if before != nil && before.ObservedGeneration == generation {
+			// An annotation, such as the record of what was rendered, makes a generation too, and no new pods.
+			return *before
+		}
 		return condition.New(conditionType, false, v1beta1.ReasonUnavailable, "the pods are not up to date yet")
 	}
 	least := min(number("spec", "replicas"), int64(max(c.Resolution.MinReplicas, 1)))

@@ -147,6 +147,21 @@ func TestReadyOfAComponent(t *testing.T) {
 	}
 }
 
+// TestReadyWaitsForNewsOfANewSpecOnly: what was known of the same spec stands until the Deployment's controller has seen an
+// annotation, which makes a generation of the Deployment too.
+func TestReadyWaitsForNewsOfANewSpecOnly(t *testing.T) {
+	service, c := observedEngine(t)
+	service.Status = statusOf(service, c)
+	c.Workload = live(t, `{kind: Deployment, metadata: {generation: 3}, spec: {replicas: 3}, status: {observedGeneration: 2, availableReplicas: 3, updatedReplicas: 3}}`)
+	if diff := cmp.Diff(service.Status.Conditions, statusOf(service, c).Conditions); diff != "" {
+		t.Errorf("of the same spec (-before +after):\n%s", diff)
+	}
+	service.Generation++
+	if got := meta.FindStatusCondition(statusOf(service, c).Conditions, "EngineReady"); got.Status != metav1.ConditionFalse {
+		t.Errorf("of a new spec EngineReady is %+v", got)
+	}
+}
+
 func TestStatusWithoutComponents(t *testing.T) {
 	service, _ := observedEngine(t)
 	s := statusOf(service)

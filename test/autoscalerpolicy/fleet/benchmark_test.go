@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -114,7 +115,10 @@ func newFleet(t *testing.B) *fleet {
 		if _, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
 			AddFunc: count, DeleteFunc: count,
 			UpdateFunc: func(old, obj any) {
-				if old.(client.Object).GetResourceVersion() != obj.(client.Object).GetResourceVersion() {
+				before, after := old.(*unstructured.Unstructured), obj.(*unstructured.Unstructured)
+				// The status of a Deployment is its controller's.
+				statusOnly := kind == "deployment" && maps.Equal(before.GetAnnotations(), after.GetAnnotations()) && reflect.DeepEqual(before.Object["spec"], after.Object["spec"])
+				if before.GetResourceVersion() != after.GetResourceVersion() && !statusOnly {
 					count(obj)
 				}
 			},
