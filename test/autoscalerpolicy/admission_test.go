@@ -2,6 +2,7 @@ package autoscalerpolicy
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -117,8 +118,11 @@ func TestOldFaultsDoNotStandInTheWay(t *testing.T) {
 	testkit.Eventually(t, ometest.Soon, "the refusal of a new fault beside an old one", func(context.Context) error {
 		// At first the API server does not trust the webhook again.
 		err := w.Patch("inferenceservice", "old", `{"spec":{"engine":{"scaleMetric":"cpu"}}}`)
-		if err == nil || !strings.Contains(err.Error(), "spec.engine.scaleMetric must be removed") || strings.Contains(err.Error(), "scaleTarget") {
-			return fmt.Errorf("the answer is %v", err)
+		if err == nil {
+			return errors.New("the fault is accepted")
+		}
+		if !strings.Contains(err.Error(), "spec.engine.scaleMetric must be removed") || strings.Contains(err.Error(), "scaleTarget") {
+			return fmt.Errorf("the answer is %w", err)
 		}
 		return nil
 	})

@@ -89,23 +89,23 @@ type fleet struct {
 	seen  *writes
 }
 
-func newFleet(t *testing.B) *fleet {
-	t.Helper()
-	w := env.NewWorld(t)
+func newFleet(b *testing.B) *fleet {
+	b.Helper()
+	w := env.NewWorld(b)
 	f := &fleet{World: w, seen: &writes{counts: map[string]int{}}}
 	var err error
 	f.cache, err = cache.New(w.Lab.AdminConfig(), cache.Options{
 		Scheme: w.Client.Scheme(), Mapper: w.Client.RESTMapper(), DefaultNamespaces: map[string]cache.Config{w.Namespace: {}},
 	})
 	if err != nil {
-		t.Fatal(err)
+		b.Fatal(err)
 	}
 	for _, kind := range kinds {
 		u := &unstructured.Unstructured{}
 		u.SetGroupVersionKind(ometest.Kinds[kind])
-		informer, err := f.cache.GetInformer(t.Context(), u, cache.BlockUntilSynced(false))
+		informer, err := f.cache.GetInformer(b.Context(), u, cache.BlockUntilSynced(false))
 		if err != nil {
-			t.Fatal(err)
+			b.Fatal(err)
 		}
 		count := func(obj any) {
 			if u, ok := obj.(*unstructured.Unstructured); ok {
@@ -123,12 +123,12 @@ func newFleet(t *testing.B) *fleet {
 				}
 			},
 		}); err != nil {
-			t.Fatal(err)
+			b.Fatal(err)
 		}
 	}
-	go func() { _ = f.cache.Start(t.Context()) }()
-	if !f.cache.WaitForCacheSync(t.Context()) {
-		t.Fatal("the cache is not filled")
+	go func() { _ = f.cache.Start(b.Context()) }()
+	if !f.cache.WaitForCacheSync(b.Context()) {
+		b.Fatal("the cache is not filled")
 	}
 	return f
 }
@@ -156,9 +156,9 @@ func BenchmarkOneEditOfAPolicy(b *testing.B) {
 	}
 }
 
-func oneEdit(t *testing.B) {
-	t.Helper()
-	w := newFleet(t)
+func oneEdit(b *testing.B) {
+	b.Helper()
+	w := newFleet(b)
 	w.Bind("fleet", "serverAddress: http://prometheus:9090")
 	for i := range policies {
 		w.MustApply(`
@@ -186,16 +186,16 @@ spec:
 				"engine": map[string]any{"minReplicas": int64(0), "maxReplicas": int64(4), "autoscaler": map[string]any{"class": "KEDA", "keda": map[string]any{"triggers": []any{map[string]any{"type": "kafka", "metadata": map[string]any{}}}}}},
 			}
 			// Created at 0 replicas: pods are not what this measures.
-			return insistently(func() error { return w.Client.Create(t.Context(), u) })
+			return insistently(func() error { return w.Client.Create(b.Context(), u) })
 		})
 	}
 	if err := group.Wait(); err != nil {
-		t.Fatal(err)
+		b.Fatal(err)
 	}
-	waitFor(t, w, "ScaledObjects of their own", components, func(u *unstructured.Unstructured) bool {
+	waitFor(b, w, "ScaledObjects of their own", components, func(u *unstructured.Unstructured) bool {
 		return ometest.Columns(u, ometest.Source, ometest.Applied) == "isvc Applied"
 	})
-	t.Logf("%d services are made and scaled %s after the first", components, time.Since(start))
+	b.Logf("%d services are made and scaled %s after the first", components, time.Since(start))
 	start = time.Now()
 	for i := range components {
 		group.Go(func() error {
@@ -205,20 +205,20 @@ spec:
 		})
 	}
 	if err := group.Wait(); err != nil {
-		t.Fatal(err)
+		b.Fatal(err)
 	}
-	waitFor(t, w, "renders", components, func(u *unstructured.Unstructured) bool {
+	waitFor(b, w, "renders", components, func(u *unstructured.Unstructured) bool {
 		return ometest.Columns(u, ometest.Source, ometest.Resolved, ometest.Applied) == "policy RenderedFromPolicy Applied"
 	})
-	t.Logf("%d components are rendered %s after the first reference", components, time.Since(start))
+	b.Logf("%d components are rendered %s after the first reference", components, time.Since(start))
 	for i := range policies {
 		w.Prints("autoscalerpolicy", policyName(i), fmt.Sprint(each), ".status.attachedComponents")
 	}
 
 	seen := w.seen
 	quiet := func(what string) {
-		t.Helper()
-		testkit.Eventually(t, 2*ometest.Soon, "quiet "+what, func(context.Context) error {
+		b.Helper()
+		testkit.Eventually(b, 2*ometest.Soon, "quiet "+what, func(context.Context) error {
 			if _, _, last := seen.most(); time.Since(last) < 3*time.Second {
 				return fmt.Errorf("something was written at %s", last)
 			}
@@ -230,9 +230,9 @@ spec:
 
 	start = time.Now()
 	if err := w.Patch("autoscalerpolicy", policyName(7), `{"spec":{"keda":{"pollingInterval":7}}}`); err != nil {
-		t.Fatal(err)
+		b.Fatal(err)
 	}
-	testkit.Eventually(t, ometest.Soon, "the edit to reach every component", func(context.Context) error {
+	testkit.Eventually(b, ometest.Soon, "the edit to reach every component", func(context.Context) error {
 		reached := 0
 		for _, u := range w.cached("scaledobject") {
 			if n, _, _ := unstructured.NestedInt64(u.Object, "spec", "pollingInterval"); n == 7 {
@@ -245,33 +245,33 @@ spec:
 		return nil
 	})
 	took := time.Since(start)
-	waitFor(t, w, "the status", each, func(u *unstructured.Unstructured) bool {
+	waitFor(b, w, "the status", each, func(u *unstructured.Unstructured) bool {
 		return ometest.Columns(u, ometest.Policy, ".status.components.engine.autoscaler.policy.observedGeneration") == policyName(7)+" 2"
 	})
-	testkit.Consistently(t, 2*time.Second, "the statuses come to rest", func(context.Context) error { return nil })
+	testkit.Consistently(b, 2*time.Second, "the statuses come to rest", func(context.Context) error { return nil })
 	most, objects, _ := seen.most()
-	t.Logf("the edit reached %d components in %s; objects written %v, each at most %v times", each, took, objects, most)
-	t.ReportMetric(took.Seconds(), "edit-s")
+	b.Logf("the edit reached %d components in %s; objects written %v, each at most %v times", each, took, objects, most)
+	b.ReportMetric(took.Seconds(), "edit-s")
 	// The policy is written by the edit too.
 	allowed := map[string]int{"scaledobject": 1, "inferenceservice": 2, "deployment": 1, "autoscalerpolicy": 3}
 	for _, kind := range slices.Sorted(maps.Keys(most)) {
 		if most[kind] > allowed[kind] {
-			t.Errorf("a %s was written %d times, want at most %d", kind, most[kind], allowed[kind])
+			b.Errorf("a %s was written %d times, want at most %d", kind, most[kind], allowed[kind])
 		}
 	}
 	if want := map[string]int{"scaledobject": each, "inferenceservice": each, "deployment": each, "autoscalerpolicy": 1}; !maps.Equal(objects, want) {
-		t.Errorf("written were %v, want %v", objects, want)
+		b.Errorf("written were %v, want %v", objects, want)
 	}
 
 	seen.reset()
-	if err := w.Manager.Restart(t.Context()); err != nil {
-		t.Fatal(err)
+	if err := w.Manager.Restart(b.Context()); err != nil {
+		b.Fatal(err)
 	}
 	w.MustPatch("inferenceservice", "s-0000", `{"spec":{"engine":{"maxReplicas":5}}}`)
 	w.Prints("scaledobject", "scaledobject-s-0000-engine", "5", ".spec.maxReplicaCount")
-	testkit.Consistently(t, 5*time.Second, "the manager passes over all", func(context.Context) error { return nil })
+	testkit.Consistently(b, 5*time.Second, "the manager passes over all", func(context.Context) error { return nil })
 	if _, objects, _ := seen.most(); !maps.Equal(objects, map[string]int{"scaledobject": 1, "inferenceservice": 1, "deployment": 1}) {
-		t.Errorf("after a restart and one edit written were %v, want one of each of the edited service", objects)
+		b.Errorf("after a restart and one edit written were %v, want one of each of the edited service", objects)
 	}
 }
 

@@ -26,6 +26,8 @@ const (
 	// defaultSteps keeps the test within a few minutes; PDO_RANDOM_STEPS asks for more.
 	defaultSteps = 80
 	maxGroups    = 5
+	// restPatience is more than others have, since one slow moment among hundreds of steps would end the walk.
+	restPatience = 3 * rsgtest.Patience
 )
 
 // number reads an environment variable, and gives the default where it is not set.
@@ -171,9 +173,7 @@ func (w *walk) kill(part string) {
 func (w *walk) revive() {
 	slices.Sort(w.stopped)
 	for _, part := range slices.Compact(w.stopped) {
-		if err := w.Lab.Part(part).Start(w.T.Context()); err != nil {
-			w.T.Fatal(err)
-		}
+		testkit.Eventually(w.T, restPatience, part+" to start", w.Lab.Part(part).Start)
 	}
 	w.stopped = nil
 	if err := w.Manager.WaitReady(w.T.Context()); err != nil {
@@ -184,7 +184,7 @@ func (w *walk) revive() {
 // settle waits for rest and checks what must hold then.
 func (w *walk) settle(what string) {
 	w.T.Helper()
-	testkit.Eventually(w.T, rsgtest.Patience, what+": rest", func(ctx context.Context) error {
+	testkit.Eventually(w.T, restPatience, what+": rest", func(ctx context.Context) error {
 		if err := w.IsSettled(ctx, w.desired); err != nil {
 			return err
 		}
