@@ -30,6 +30,10 @@ test: test-unit test-lab test-integration ## Run all tests (RACE=1: with the rac
 test-unit: gotestsum ## Run the tests that need no cluster
 	@echo "test: the product's packages"
 	@$(GOTESTSUM) --format=pkgname -- $(TEST_FLAGS) ./...
+	@echo "test: the example of a plug-in"
+	@cd examples/plugin && ../../$(GOTESTSUM) --format=pkgname -- $(TEST_FLAGS) ./...
+	@echo "test: the image builder"
+	@cd tools/image && ../../$(GOTESTSUM) --format=pkgname -- $(TEST_FLAGS) ./...
 
 .PHONY: test-lab
 test-lab: gotestsum lab-build lab-build-on-demand ## Run the tests of the lab and the simulator
