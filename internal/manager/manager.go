@@ -141,6 +141,7 @@ func Run(ctx context.Context, restConfig *rest.Config, c config.Configuration, n
 	restConfig = rest.CopyConfig(restConfig)
 	restConfig.QPS, restConfig.Burst = c.Client.QPS, c.Client.Burst
 	restConfig.UserAgent = "pd-orchestrator"
+	ctrlmetrics.RegisterRESTClientMetrics(ctrlmetrics.MetricRequestLatency)
 	byObject := map[client.Object]cache.ByObject{}
 	for _, n := range names {
 		maps.Copy(byObject, components[n].cache())

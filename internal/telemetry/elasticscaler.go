@@ -16,6 +16,8 @@ type ElasticScaler struct {
 	value, target    *prometheus.GaugeVec
 	proposed         *prometheus.GaugeVec
 	decisions        *prometheus.CounterVec
+	limits           *prometheus.CounterVec
+	missing          *prometheus.CounterVec
 	writes           *prometheus.CounterVec
 	lateness         prometheus.Histogram
 	reads            *prometheus.HistogramVec
@@ -42,6 +44,14 @@ func NewElasticScaler(reg prometheus.Registerer) (*ElasticScaler, error) {
 			Name: "pdo_elasticscaler_decisions_total",
 			Help: "Decisions on metrics, by the reason of their outcome.",
 		}, []string{"reason"}),
+		limits: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "pdo_elasticscaler_limits_total",
+			Help: "Steps of decisions that changed the count which the metrics asked for, by step.",
+		}, []string{"step"}),
+		missing: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "pdo_elasticscaler_missing_metrics_total",
+			Help: "Metrics that had no usable value when a decision was made, by reason.",
+		}, []string{"reason"}),
 		writes: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "pdo_elasticscaler_scale_writes_total",
 			Help: "Counts written to targets, by direction: up or down.",
@@ -67,13 +77,19 @@ func NewElasticScaler(reg prometheus.Registerer) (*ElasticScaler, error) {
 			Help: "Signals by what became of them and the way that they came.",
 		}, []string{"result", "transport"}),
 	}
-	for _, c := range []prometheus.Collector{e.desired, e.current, e.least, e.most, e.value, e.target, e.proposed, e.decisions, e.writes, e.lateness, e.reads, e.readErrors, e.signals} {
+	for _, c := range []prometheus.Collector{e.desired, e.current, e.least, e.most, e.value, e.target, e.proposed, e.decisions, e.limits, e.missing, e.writes, e.lateness, e.reads, e.readErrors, e.signals} {
 		if err := reg.Register(c); err != nil {
 			return nil, err
 		}
 	}
+	for _, direction := range []string{up, down} {
+		e.writes.WithLabelValues(direction)
+	}
 	return e, nil
 }
+
+// Directions of a change.
+const up, down = "up", "down"
 
 // SetReplicas records what a status says of counts.
 func (e *ElasticScaler) SetReplicas(namespace, name string, s v1alpha1.ElasticScalerStatus) {
@@ -94,6 +110,9 @@ func (e *ElasticScaler) SetReplicas(namespace, name string, s v1alpha1.ElasticSc
 // series have had their day.
 func (e *ElasticScaler) Decided(namespace, name string, p pipeline.Plan, before []pipeline.Input, late time.Duration) {
 	e.decisions.WithLabelValues(p.Reason).Inc()
+	for _, step := range p.Steps {
+		e.limits.WithLabelValues(stepLabel(step.Name)).Inc()
+	}
 	e.lateness.Observe(max(late, 0).Seconds())
 	gone := map[pipelineMetric]bool{}
 	for _, in := range before {
@@ -108,6 +127,9 @@ func (e *ElasticScaler) Decided(namespace, name string, p pipeline.Plan, before 
 		} else {
 			e.value.DeleteLabelValues(labels...)
 		}
+		if in.Reason != "" {
+			e.missing.WithLabelValues(in.Reason).Inc()
+		}
 		if in.Proposed != nil {
 			e.proposed.WithLabelValues(labels...).Set(float64(*in.Proposed))
 		} else {
@@ -121,14 +143,23 @@ func (e *ElasticScaler) Decided(namespace, name string, p pipeline.Plan, before 
 	}
 }
 
+// stepLabel keeps the steps of the product, and takes those that algorithms name for one.
+func stepLabel(name string) string {
+	switch name {
+	case pipeline.StepNoData, pipeline.StepStabilization, pipeline.StepSize, pipeline.StepRateLimit, pipeline.StepBounds:
+		return name
+	}
+	return "Algorithm"
+}
+
 // pipelineMetric is what tells the metrics of one scaler apart. Those of one type and name share their series.
 type pipelineMetric struct{ kind, name string }
 
 // Scaled counts a count that was written to a target.
 func (e *ElasticScaler) Scaled(from, to int32) {
-	direction := "up"
+	direction := up
 	if to < from {
-		direction = "down"
+		direction = down
 	}
 	e.writes.WithLabelValues(direction).Inc()
 }

@@ -1,13 +1,19 @@
-// Package telemetry defines the product's own metrics. Every series that names an object goes away with the object.
+// Package telemetry defines the product's own metrics. Every series that names an object goes away with the object, and all
+// other labels have few values, which docs/metrics.md lists.
+//
+// Counters of what happens seldom begin at 0 for each value of their labels: what Prometheus first sees at 1 has not
+// increased, so the first time would go unnoticed.
 package telemetry
 
 import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/pd-orchestrator/pd-orchestrator/api/autoscaling/v1alpha1"
 )
 
-// Metrics are the product's metrics. The zero value is not usable; call New.
+// Metrics are the metrics of ResourceScalingGroups. The zero value is not usable; call New.
 type Metrics struct {
 	groups         *prometheus.GaugeVec
 	scaleDowns     *prometheus.CounterVec
@@ -57,6 +63,16 @@ func New(reg prometheus.Registerer) (*Metrics, error) {
 		if err := reg.Register(c); err != nil {
 			return nil, err
 		}
+	}
+	for _, level := range []v1alpha1.ScaleDownLevel{v1alpha1.LevelMetric, v1alpha1.LevelAnnotation, v1alpha1.LevelGroupID, v1alpha1.LevelIncomplete} {
+		m.scaleDowns.WithLabelValues(string(level))
+	}
+	for _, reason := range []string{
+		v1alpha1.ReasonPrometheusNotConfigured, v1alpha1.ReasonPrometheusUnavailable, v1alpha1.ReasonQueryInvalid, v1alpha1.ReasonResultTypeUnusable,
+		v1alpha1.ReasonGroupMissing, v1alpha1.ReasonMultipleSeries, v1alpha1.ReasonNotFinite, v1alpha1.ReasonStale,
+		v1alpha1.ReasonMetricScopeAmbiguous, v1alpha1.ReasonMetricScopeMismatch,
+	} {
+		m.fallbacks.WithLabelValues(reason)
 	}
 	return m, nil
 }

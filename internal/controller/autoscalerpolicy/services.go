@@ -193,12 +193,14 @@ func (r *Services) note(p *pass, before, after v1beta1.InferenceServiceStatus) {
 			warn(c.Reason, "Resolve", "%s", c.Message)
 		}
 	}
-	holding := map[string]bool{}
+	holding, resolutions := map[string]bool{}, map[string]policyresolve.Resolution{}
 	for _, o := range p.seen.Components {
 		name := o.Component.Component.Name
+		resolutions[name] = o.Resolution
 		if hold := o.Resolution.Hold; hold != nil {
 			holding[name] = true
 			if hold.Begins {
+				r.Telemetry.HoldBegan(hold.Reason)
 				warn(v1beta1.EventAutoscalerPolicyHold, "Hold", "%s autoscaler is holding last-known-good (%s): %s", name, hold.Reason, hold.Detail)
 			}
 		}
@@ -216,6 +218,7 @@ func (r *Services) note(p *pass, before, after v1beta1.InferenceServiceStatus) {
 	}
 	for _, name := range []string{servingcomponent.Engine, servingcomponent.Decoder, servingcomponent.Router} {
 		r.Telemetry.SetHolding(p.service.Namespace, p.service.Name, name, holding[name])
+		r.Telemetry.SetAutoscaler(p.service.Namespace, p.service.Name, name, resolutions[name].Autoscaler, resolutions[name].Source)
 	}
 }
 
