@@ -5,12 +5,15 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+
+	"github.com/pd-orchestrator/pd-orchestrator/lab/internal/component"
 )
 
 // ProductNamespace is the namespace of the product's manager, and of objects
@@ -79,7 +82,8 @@ func (l *Lab) InstallProduct(ctx context.Context) error {
 
 // StartManager builds the product's manager from the repository, unless the
 // cache has it from the same sources, and runs it as part Manager until it
-// reports that it is ready.
+// reports that it is ready. Prometheus scrapes a manager with the lab's own
+// configuration, as job managers.
 func (l *Lab) StartManager(ctx context.Context, options ManagerOptions) (*Part, error) {
 	program, err := l.BuildCommand(ctx, managerSource.module, managerSource.pkg)
 	if err != nil {
@@ -124,6 +128,10 @@ func (l *Lab) StartManager(ctx context.Context, options ManagerOptions) (*Part, 
 		}
 		config = managerConfig(prometheus, health, metrics, signals) + webhookConfig(webhook, l.cluster.Config("webhook"))
 		readyURL = fmt.Sprintf("http://127.0.0.1:%d/readyz", health)
+		target := l.cluster.ManagerTarget(Manager, fmt.Sprintf("127.0.0.1:%d", metrics), components(options.Args), ProductNamespace)
+		if err := writeFiles([]component.File{target}); err != nil {
+			return nil, err
+		}
 	}
 	configFile := l.cluster.Config("manager.yaml")
 	if err := os.WriteFile(configFile, []byte(config), 0o600); err != nil {
@@ -138,6 +146,17 @@ func (l *Lab) StartManager(ctx context.Context, options ManagerOptions) (*Part, 
 		StartTimeout: managerStartTimeout,
 		StopTimeout:  managerStopTimeout,
 	})
+}
+
+// components returns the components that a manager with these arguments runs,
+// in a word.
+func components(args []string) string {
+	for _, arg := range args {
+		if names, ok := strings.CutPrefix(arg, "--controllers="); ok {
+			return names
+		}
+	}
+	return "all"
 }
 
 // managerConfig renders the manager's configuration file for a lab; the URL is

@@ -6,7 +6,7 @@ import (
 )
 
 // Prometheus discovers the pods in the API server and scrapes them at the
-// simulator.
+// simulator, and scrapes the product's managers at their own addresses.
 func (c Cluster) Prometheus() Component {
 	config := File{Path: c.Config("prometheus.yaml"), Content: c.prometheusConfig()}
 	return Component{
@@ -29,7 +29,21 @@ func (c Cluster) Prometheus() Component {
 	}
 }
 
-// prometheusConfig scrapes every running pod that declares a port.
+// ManagerTarget returns the file that tells Prometheus of the manager whose
+// metrics are at an address. It has the labels that the operator of Prometheus
+// and the chart's ServiceMonitor give the pods of a component; "all" is a
+// component here.
+func (c Cluster) ManagerTarget(part, address, component, namespace string) File {
+	return File{Path: c.Config(managerTargets + part + ".json"), Content: fmt.Sprintf(
+		`[{"targets": [%q], "labels": {"controller_component": %q, "namespace": %q, "pod": %q, "container": "manager", "endpoint": "metrics"}}]`+"\n",
+		address, component, namespace, part)}
+}
+
+// managerTargets begins the names of files that ManagerTarget returns.
+const managerTargets = "scrape-"
+
+// prometheusConfig scrapes every running pod that declares a port, and the
+// managers.
 //
 // Discovery yields one target per declared port. All targets of a pod are
 // relabelled to the same address and parameters, and Prometheus scrapes equal
@@ -85,7 +99,13 @@ scrape_configs:
     target_label: inferenceservice
   - source_labels: [__meta_kubernetes_pod_label_component]
     target_label: component
-`, interval, c.Kubeconfig(PrometheusName), c.Ports.Simulator)
+- job_name: managers
+  # What a manager says of an object has the object's namespace, and not that of
+  # the manager's pod.
+  honor_labels: true
+  file_sd_configs:
+  - files: [%[4]q]
+`, interval, c.Kubeconfig(PrometheusName), c.Ports.Simulator, c.Config(managerTargets+"*.json"))
 }
 
 // promDuration writes a duration in whole milliseconds: Prometheus does not
