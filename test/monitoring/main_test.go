@@ -1,0 +1,22 @@
+// Package monitoring proves what the chart ships for Prometheus and Grafana: the lab's Prometheus scrapes a manager that has
+// scaled a little of everything, and every query of the dashboards and alerts has to find its series there.
+package monitoring
+
+import (
+	"context"
+	"os"
+	"testing"
+
+	"github.com/pd-orchestrator/pd-orchestrator/lab"
+	"github.com/pd-orchestrator/pd-orchestrator/test/elasticscaler/estest"
+)
+
+// env is the lab with a manager of all components and its own configuration, as `make lab` runs it.
+var env *estest.Env
+
+func TestMain(m *testing.M) { os.Exit(estest.Main(m, &env, lab.Options{}, start)) }
+
+func start(ctx context.Context, e *estest.Env) (err error) {
+	e.Manager, err = e.Lab.StartManager(ctx, lab.ManagerOptions{})
+	return err
+}
