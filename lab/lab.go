@@ -214,12 +214,13 @@ func (l *Lab) build(ctx context.Context) (map[string]string, error) {
 	return binaries, nil
 }
 
+// buildPart builds the version of Kubernetes that the options name, and of any
+// other part the newest that runs with it.
 func buildPart(ctx context.Context, builder *build.Builder, options Options, name string) (build.Part, build.Built, error) {
-	version := ""
-	if name == build.Kubernetes {
-		version = options.KubernetesVersion
+	part, err := build.Find(partsDir(options.Repo), build.Kubernetes, options.KubernetesVersion)
+	if err == nil && name != build.Kubernetes {
+		part, err = build.FindFor(partsDir(options.Repo), name, part.Version)
 	}
-	part, err := build.Find(partsDir(options.Repo), name, version)
 	if err != nil {
 		return build.Part{}, build.Built{}, err
 	}

@@ -31,6 +31,10 @@ type Recipe struct {
 	// Stamp returns linker assignments (variable=value) that tell the programs
 	// their version; version is the module's, such as "v1.37.2".
 	Stamp func(version string) []string
+	// Needs says from which minor version of Kubernetes 1 on a version of the
+	// part runs, by how it begins, such as "v0.8.": 31. What it does not name
+	// runs with every version that the lab has.
+	Needs map[string]int
 	// Minutes is about how long a first build takes on two cores.
 	Minutes int
 }
@@ -141,6 +145,8 @@ func Catalogue() map[string]Recipe {
 			Stamp: func(version string) []string {
 				return []string{"k8s.io/component-base/version.gitVersion=" + version}
 			},
+			// By the table of its README.
+			Needs:   map[string]int{"v0.7.": 27, "v0.8.": 31},
 			Minutes: 4,
 		},
 		{
@@ -238,6 +244,36 @@ func Find(partsDir, name, version string) (Part, error) {
 	return Part{}, fmt.Errorf("no %s %s in the lab: there are %s; to add one, copy the folder of a neighbour in lab/parts to %s-%s, "+
 		"set the version of %s in its go.mod (and of the modules that it replaces), and run `go mod tidy` there",
 		name, version, strings.Join(available, ", "), name, minor, recipe.Module)
+}
+
+// FindFor returns the newest version of a part that runs with a version of
+// Kubernetes, such as "v1.28.15".
+func FindFor(partsDir, name, kubernetes string) (Part, error) {
+	newest, err := Find(partsDir, name, "")
+	if err != nil {
+		return Part{}, err
+	}
+	parts, err := versions(partsDir, newest.Recipe)
+	if err != nil {
+		return Part{}, err
+	}
+	for _, part := range slices.Backward(parts) {
+		if compareVersions(kubernetes, fmt.Sprintf("v1.%d", part.since())) >= 0 {
+			return part, nil
+		}
+	}
+	return Part{}, fmt.Errorf("no version of %s in the lab runs with Kubernetes %s: the oldest, %s, needs 1.%d",
+		name, strings.TrimPrefix(kubernetes, "v"), parts[0].Version, parts[0].since())
+}
+
+// since is the minor version of Kubernetes 1 that the part needs, 0 for any.
+func (p Part) since() int {
+	for prefix, minor := range p.Needs {
+		if strings.HasPrefix(p.Version, prefix) {
+			return minor
+		}
+	}
+	return 0
 }
 
 // versions returns the modules of a recipe, oldest first.

@@ -68,6 +68,26 @@ func TestFindChoosesTheVersion(t *testing.T) {
 	}
 }
 
+func TestPartsFitKubernetes(t *testing.T) {
+	parts := t.TempDir()
+	for dir, required := range map[string]string{
+		"metrics-server": "sigs.k8s.io/metrics-server v0.8.0", "metrics-server-0.7": "sigs.k8s.io/metrics-server v0.7.2", "helm": "helm.sh/helm/v4 v4.3.1",
+	} {
+		write(t, filepath.Join(parts, dir, "go.mod"), "module x\n\nrequire "+required+"\n")
+	}
+	for _, tt := range []struct{ part, kubernetes, version string }{
+		{MetricsServer, "v1.37.2", "v0.8.0"}, {MetricsServer, "v1.31.0", "v0.8.0"}, {MetricsServer, "v1.30.9", "v0.7.2"}, {MetricsServer, "v1.28.15", "v0.7.2"},
+		{Helm, "v1.28.15", "v4.3.1"},
+	} {
+		if part, err := FindFor(parts, tt.part, tt.kubernetes); err != nil || part.Version != tt.version {
+			t.Errorf("with Kubernetes %s there is %s %s (%v), want %s", tt.kubernetes, tt.part, part.Version, err, tt.version)
+		}
+	}
+	if _, err := FindFor(parts, MetricsServer, "v1.26.3"); err == nil || !strings.Contains(err.Error(), "needs 1.27") {
+		t.Errorf("with Kubernetes 1.26 the error is %v, want the version that is needed", err)
+	}
+}
+
 func TestPrometheusRelease(t *testing.T) {
 	for module, release := range map[string]string{"v0.316.0": "3.16.0", "v0.300.2": "3.0.2", "v0.55.1": "0.55.1", "v2.1.0": "2.1.0"} {
 		if got := prometheusRelease(module); got != release {
