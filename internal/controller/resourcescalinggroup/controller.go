@@ -27,6 +27,7 @@ import (
 	"github.com/pd-orchestrator/pd-orchestrator/internal/condition"
 	"github.com/pd-orchestrator/pd-orchestrator/internal/config"
 	"github.com/pd-orchestrator/pd-orchestrator/internal/decide/groups"
+	"github.com/pd-orchestrator/pd-orchestrator/internal/decide/groupspec"
 	"github.com/pd-orchestrator/pd-orchestrator/internal/desired"
 	"github.com/pd-orchestrator/pd-orchestrator/internal/kube"
 	"github.com/pd-orchestrator/pd-orchestrator/internal/metricsource"
@@ -177,7 +178,7 @@ func (r *Reconciler) replicate(ctx context.Context, p *pass) error {
 		p.status.Baselines = p.facts.baselines(p.base)
 	}
 	p.status.ScaleDown = p.rsg.Status.LastScaleDown.DeepCopy()
-	p.status.HasReferences = len(podNamespaces(p.rsg)) > 1
+	p.status.HasReferences = len(groupspec.PodNamespaces(p.rsg)) > 1
 	if err := r.findScalers(ctx, p); err != nil {
 		return err
 	}

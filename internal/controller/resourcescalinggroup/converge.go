@@ -1,7 +1,6 @@
 package resourcescalinggroup
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,6 +16,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -26,7 +26,7 @@ import (
 	"github.com/pd-orchestrator/pd-orchestrator/internal/decide/victims"
 	"github.com/pd-orchestrator/pd-orchestrator/internal/desired"
 	"github.com/pd-orchestrator/pd-orchestrator/internal/kube"
-	"github.com/pd-orchestrator/pd-orchestrator/internal/metricsource"
+	"github.com/pd-orchestrator/pd-orchestrator/internal/ranking"
 )
 
 const (
@@ -123,19 +123,24 @@ func (p *pass) settleRecord(before []int32, plan groups.Plan) {
 
 // choose picks the victims and puts them on record before anything is done to them.
 func (r *Reconciler) choose(ctx context.Context, p *pass, plan groups.Plan) error {
+	annotations, err := r.annotations(ctx, p)
+	if err != nil {
+		return err
+	}
 	candidates := make([]victims.Candidate, 0, len(plan.Candidates))
 	for _, g := range plan.Candidates {
-		candidates = append(candidates, victims.Candidate{ID: g.ID, Incomplete: len(g.Missing) > 0, Annotation: p.annotation(g.ID)})
+		candidates = append(candidates, victims.Candidate{ID: g.ID, Incomplete: len(g.Missing) > 0, Annotation: annotations[g.ID]})
 	}
-	var ranking victims.Ranking
+	var ranked victims.Ranking
 	if m := desired.ScaleDownMetric(p.rsg); m != nil {
-		ranking = r.rank(ctx, p, *m, candidates)
+		asker := ranking.Asker{Metrics: r.Metrics, Settings: r.Prometheus, Groups: r.Client, Now: r.Clock.Now}
+		ranked = asker.Rank(ctx, p.rsg, *m, candidates)
 	}
 	order := desired.ScaleDownOrder(p.rsg)
-	choice := victims.Choose(plan.Excess, candidates, order, ranking)
-	p.status.ScaleDown = desired.ScaleDownRecord(choice, order, ranking.Reason, plan.Remove, metav1.NewTime(r.Clock.Now()).Rfc3339Copy())
-	p.status.MetricReason, p.status.MetricMessage = ranking.Reason, ranking.Message
-	if ranking.Reason == v1alpha1.ReasonMetricUsed {
+	choice := victims.Choose(plan.Excess, candidates, order, ranked)
+	p.status.ScaleDown = desired.ScaleDownRecord(choice, order, ranked.Reason, plan.Remove, metav1.NewTime(r.Clock.Now()).Rfc3339Copy())
+	p.status.MetricReason, p.status.MetricMessage = ranked.Reason, ranked.Message
+	if ranked.Reason == v1alpha1.ReasonMetricUsed {
 		p.status.MetricMessage = "the last scale-down was ranked by the metric"
 	}
 	if err := r.writeStatus(ctx, p); err != nil {
@@ -143,7 +148,7 @@ func (r *Reconciler) choose(ctx context.Context, p *pass, plan groups.Plan) erro
 	}
 	note := fmt.Sprintf("scaling down to %s: removing %s by %s in %s order (%s)%s", desired.CountGroups(desired.Replicas(p.rsg)), joinIDs(choice.Victims),
 		choice.Level, order, choice.Why, describeValues(p.status.ScaleDown.Values))
-	if ranking.Reason != "" && ranking.Reason != v1alpha1.ReasonMetricUsed {
+	if ranked.Reason != "" && ranked.Reason != v1alpha1.ReasonMetricUsed {
 		p.warn(v1alpha1.EventScaleDown, "ChooseGroups", "%s", note)
 	} else {
 		p.event(v1alpha1.EventScaleDown, "ChooseGroups", "%s", note)
@@ -187,131 +192,37 @@ func joinIDs(ids []int32) string {
 	return "groups " + strings.Join(parts, ", ")
 }
 
-// annotation is the value of autoscaling.rsg.metric.values on the group's first workload.
-func (p *pass) annotation(id int32) *string {
+// annotations are the values of autoscaling.rsg.metric.values on the groups' first workloads, by group id. They are read from
+// the API server: whoever sets them and then scales down sees to the order of the two, and the watches of two kinds do not.
+func (r *Reconciler) annotations(ctx context.Context, p *pass) (map[int32]*string, error) {
 	first := p.facts.targets[0]
-	obj := first.base
-	if id != 0 {
-		obj = nil
-		if c := p.facts.clones[id]; c != nil {
-			obj = c.workloads[first.name]
+	found := map[int32]*string{}
+	keep := func(id int32, obj client.Object) {
+		if v, ok := obj.GetAnnotations()[v1alpha1.AnnotationMetricValue]; ok {
+			found[id] = &v
 		}
 	}
-	if obj == nil {
-		return nil
+	gvk := first.kind.GroupVersionKind
+	base := &metav1.PartialObjectMetadata{}
+	base.SetGroupVersionKind(gvk)
+	err := r.APIReader.Get(ctx, types.NamespacedName{Namespace: first.namespace, Name: first.workload}, base)
+	if client.IgnoreNotFound(err) != nil {
+		return nil, fmt.Errorf("reading the annotation of group 0: %w", err)
 	}
-	if v, ok := obj.GetAnnotations()[v1alpha1.AnnotationMetricValue]; ok {
-		return &v
+	keep(0, base)
+	clones := &metav1.PartialObjectMetadataList{}
+	clones.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
+	if err := r.APIReader.List(ctx, clones, client.InNamespace(p.rsg.Namespace), client.MatchingLabels{v1alpha1.LabelName: p.rsg.Name}); err != nil {
+		return nil, fmt.Errorf("reading the annotations of the groups: %w", err)
 	}
-	return nil
-}
-
-// rank asks Prometheus for one value per candidate. Whatever is wrong with the answer is the ranking's reason.
-func (r *Reconciler) rank(ctx context.Context, p *pass, metric v1alpha1.ScaleDownMetric, candidates []victims.Candidate) victims.Ranking {
-	if r.Metrics == nil {
-		return victims.Ranking{Reason: v1alpha1.ReasonPrometheusNotConfigured, Message: "the manager has no prometheus.address"}
-	}
-	scope, other, err := r.scope(ctx, p)
-	if err != nil {
-		return noAnswer(err)
-	}
-	if other != "" {
-		return victims.Ranking{Reason: v1alpha1.ReasonMetricScopeAmbiguous, Message: fmt.Sprintf(
-			"groups of ResourceScalingGroup %s have pods in the same namespaces, and nothing tells their series apart: set prometheus.labels.rsg", other)}
-	}
-	ranking := r.rankWithin(ctx, metric, candidates, scope)
-	if ranking.Reason != v1alpha1.ReasonGroupMissing {
-		return ranking
-	}
-	// Series that are there without the scope's labels are a wrong setting, not a missing metric.
-	wide := scope
-	wide.OrAbsent = true
-	if r.rankWithin(ctx, metric, candidates, wide).Reason == v1alpha1.ReasonMetricUsed {
-		return victims.Ranking{Reason: v1alpha1.ReasonMetricScopeMismatch, Message: fmt.Sprintf(
-			"%s, but has series without the labels that narrow the query: check prometheus.labels.namespace (%q) and prometheus.labels.rsg (%q)",
-			ranking.Message, scope.NamespaceLabel, scope.RSGLabel)}
-	}
-	return ranking
-}
-
-// scope returns what narrows a query to this object's groups. Where no label can tell them from those of another
-// ResourceScalingGroup in the same namespaces, it names that one.
-func (r *Reconciler) scope(ctx context.Context, p *pass) (victims.Scope, string, error) {
-	labels := r.Prometheus.Labels
-	scope := victims.Scope{NamespaceLabel: labels.Namespace, RSGLabel: labels.RSG, RSG: p.rsg.Name, Namespaces: podNamespaces(p.rsg), ReplicaLabels: labels.Replicas}
-	if scope.NamespaceLabel == "-" {
-		scope.NamespaceLabel = ""
-	}
-	if scope.RSGLabel != "" {
-		return scope, "", nil
-	}
-	var list v1alpha1.ResourceScalingGroupList
-	if err := r.Client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
-		return scope, "", fmt.Errorf("listing ResourceScalingGroups: %w", err)
-	}
-	for i := range list.Items {
-		other := &list.Items[i]
-		if other.UID == p.rsg.UID || other.Spec.ScalingStrategy.Type != v1alpha1.GroupReplication {
-			continue
-		}
-		for _, ns := range podNamespaces(other) {
-			if slices.Contains(scope.Namespaces, ns) {
-				return scope, other.Namespace + "/" + other.Name, nil
-			}
+	for i := range clones.Items {
+		obj := &clones.Items[i]
+		id, ours := p.facts.owner.IDOf(obj.Labels)
+		if ours && id != 0 && obj.Name == p.facts.owner.WorkloadName(first.workload, id) {
+			keep(id, obj)
 		}
 	}
-	return scope, "", nil
-}
-
-// podNamespaces lists the namespaces in which groups have pods, sorted.
-func podNamespaces(rsg *v1alpha1.ResourceScalingGroup) []string {
-	all := []string{rsg.Namespace}
-	for _, t := range rsg.Spec.TargetResources {
-		all = append(all, cmp.Or(t.ResourceRef.Namespace, rsg.Namespace))
-	}
-	slices.Sort(all)
-	return slices.Compact(all)
-}
-
-func (r *Reconciler) rankWithin(ctx context.Context, metric v1alpha1.ScaleDownMetric, candidates []victims.Candidate, scope victims.Scope) victims.Ranking {
-	query, err := victims.BuildQuery(metric, scope)
-	if err != nil {
-		return victims.Ranking{Reason: v1alpha1.ReasonQueryInvalid, Message: err.Error()}
-	}
-	now := r.Clock.Now()
-	values, err := r.ask(ctx, query.Value)
-	if err != nil {
-		return noAnswer(err)
-	}
-	var times []victims.Sample
-	if query.Age != "" {
-		if times, err = r.ask(ctx, query.Age); err != nil {
-			return noAnswer(err)
-		}
-	}
-	ranking := victims.Rank(candidates, values, times, now, r.Prometheus.MaxSampleAge())
-	log.FromContext(ctx).V(1).Info("Asked Prometheus by group_id", "query", query.Value, "series", len(values), "reason", ranking.Reason)
-	return ranking
-}
-
-func (r *Reconciler) ask(ctx context.Context, query string) ([]victims.Sample, error) {
-	answer, err := r.Metrics.Vector(ctx, query, r.Clock.Now())
-	if err != nil {
-		return nil, err
-	}
-	out := make([]victims.Sample, len(answer))
-	for i, s := range answer {
-		out[i] = victims.Sample{GroupID: s.Labels[victims.GroupIDLabel], Value: s.Value}
-	}
-	return out, nil
-}
-
-func noAnswer(err error) victims.Ranking {
-	var wrongType *metricsource.ResultTypeError
-	if errors.As(err, &wrongType) {
-		return victims.Ranking{Reason: v1alpha1.ReasonResultTypeUnusable, Message: err.Error()}
-	}
-	return victims.Ranking{Reason: v1alpha1.ReasonPrometheusUnavailable, Message: err.Error()}
+	return found, nil
 }
 
 // removeClones deletes the workloads of the victims and, once those are gone, their Services.

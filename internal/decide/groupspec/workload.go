@@ -3,6 +3,7 @@ package groupspec
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -103,4 +104,14 @@ func componentAccount(value any) string {
 		}
 	}
 	return ""
+}
+
+// PodNamespaces returns the namespaces in which groups have pods, sorted.
+func PodNamespaces(rsg *v1alpha1.ResourceScalingGroup) []string {
+	all := []string{rsg.Namespace}
+	for _, t := range rsg.Spec.TargetResources {
+		all = append(all, cmp.Or(t.ResourceRef.Namespace, rsg.Namespace))
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
 }
