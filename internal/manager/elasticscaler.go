@@ -105,6 +105,7 @@ func setupElasticScaler(ctx context.Context, p parts) error {
 		Secrets:     p.mgr.GetAPIReader(),
 		DialContext: guard.DialContext,
 		Observe:     observe,
+		Asked:       metrics.SignalsAsked,
 		Clock:       clock.RealClock{},
 		Log:         log,
 	})

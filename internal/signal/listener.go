@@ -176,7 +176,11 @@ func (l *listener) attempt(ctx context.Context) (ending, error) {
 	if l.resumeAfter != "" {
 		req.Header.Set("Last-Event-ID", l.resumeAfter)
 	}
+	asked := l.options.Clock.Now()
 	resp, err := client.Do(req)
+	if ctx.Err() == nil {
+		l.options.Asked(l.options.Clock.Since(asked), err != nil || resp.StatusCode != http.StatusOK && resp.StatusCode != http.StatusNoContent)
+	}
 	if err != nil {
 		l.options.Log.V(1).Info("Could not reach the signal endpoint", "reason", withoutURL(err).Error())
 		return ending{again: isUntrusted(err) && l.access.refresh(ctx)}, explain(err)

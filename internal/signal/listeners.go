@@ -20,7 +20,7 @@ import (
 	"github.com/pd-orchestrator/pd-orchestrator/internal/decide/signals"
 )
 
-// Options says how endpoints are listened at. DialContext, RootCAs and Observe are optional.
+// Options says how endpoints are listened at. DialContext, RootCAs, Observe and Asked are optional.
 type Options struct {
 	// Acceptor takes the messages.
 	Acceptor Acceptor
@@ -32,6 +32,9 @@ type Options struct {
 	RootCAs *x509.CertPool
 	// Observe is called once for each message.
 	Observe Observe
+	// Asked is called after each request to an endpoint with how long it took until the answer began, and whether there was
+	// none, or one that is neither 200 nor 204.
+	Asked func(took time.Duration, failed bool)
 	// Clock tells the time, and how long it is until the next attempt or poll.
 	Clock clock.Clock
 	// Log gets what the conditions do not show.
@@ -92,6 +95,9 @@ func New(o Options) *Listeners {
 	}
 	if o.Observe == nil {
 		o.Observe = func(signals.Result, Transport) {}
+	}
+	if o.Asked == nil {
+		o.Asked = func(time.Duration, bool) {}
 	}
 	return &Listeners{options: o, pace: defaultPace, byKey: map[types.NamespacedName]*listener{}}
 }

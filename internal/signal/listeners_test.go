@@ -80,6 +80,16 @@ func TestTransports(t *testing.T) {
 	}
 }
 
+func TestRequestsAreCounted(t *testing.T) {
+	t.Parallel()
+	server := serve(t, status(http.StatusServiceUnavailable), says(asJSON, `{"signal":"ScaleUp"}`))
+	w := listen(t)
+	w.Set(key, Endpoint{URL: server.URL, Interval: time.Hour})
+	eventually(t, "a request that failed and one that did not", func() bool {
+		return w.counts.get(signals.Failed, "") == 1 && w.counts.get(signals.Accepted, "") == 1
+	})
+}
+
 func TestStreamsResumeAfterTheLastEvent(t *testing.T) {
 	for name, tc := range map[string]struct {
 		answers []answerFunc

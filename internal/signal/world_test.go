@@ -209,6 +209,15 @@ func (c *counts) observe(r signals.Result, t Transport) {
 	c.of[string(r)+" "+string(t)]++
 }
 
+// asked counts requests as messages without a transport.
+func (c *counts) asked(took time.Duration, failed bool) {
+	result := signals.Accepted
+	if failed || took < 0 {
+		result = signals.Failed
+	}
+	c.observe(result, "")
+}
+
 func (c *counts) get(r signals.Result, t Transport) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -278,7 +287,7 @@ func listen(tb testing.TB, change ...func(*Options, *pace)) *world {
 	}
 	log, shown := captured()
 	o := Options{
-		Acceptor: w.acceptor, Secrets: w.secrets, Observe: w.counts.observe, Clock: clock.RealClock{}, Log: log,
+		Acceptor: w.acceptor, Secrets: w.secrets, Observe: w.counts.observe, Asked: w.counts.asked, Clock: clock.RealClock{}, Log: log,
 		RootCAs: trustTestServers(),
 	}
 	p := defaultPace

@@ -23,6 +23,8 @@ type ElasticScaler struct {
 	reads            *prometheus.HistogramVec
 	readErrors       *prometheus.CounterVec
 	signals          *prometheus.CounterVec
+	asked            prometheus.Histogram
+	askErrors        prometheus.Counter
 }
 
 // NewElasticScaler registers the metrics of ElasticScalers.
@@ -76,8 +78,21 @@ func NewElasticScaler(reg prometheus.Registerer) (*ElasticScaler, error) {
 			Name: "pdo_elasticscaler_signals_total",
 			Help: "Signals by what became of them and the way that they came.",
 		}, []string{"result", "transport"}),
+		asked: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name:                        "pdo_elasticscaler_signal_request_seconds",
+			Help:                        "Time from a request to a signal endpoint until its answer began.",
+			Buckets:                     []float64{.005, .01, .05, .1, .25, .5, 1, 2.5, 5, 10},
+			NativeHistogramBucketFactor: 1.1,
+		}),
+		askErrors: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "pdo_elasticscaler_signal_request_errors_total",
+			Help: "Requests to signal endpoints that had no answer, or one that says no.",
+		}),
 	}
-	for _, c := range []prometheus.Collector{e.desired, e.current, e.least, e.most, e.value, e.target, e.proposed, e.decisions, e.limits, e.missing, e.writes, e.lateness, e.reads, e.readErrors, e.signals} {
+	for _, c := range []prometheus.Collector{
+		e.desired, e.current, e.least, e.most, e.value, e.target, e.proposed, e.decisions, e.limits, e.missing, e.writes, e.lateness,
+		e.reads, e.readErrors, e.signals, e.asked, e.askErrors,
+	} {
 		if err := reg.Register(c); err != nil {
 			return nil, err
 		}
@@ -175,6 +190,14 @@ func (e *ElasticScaler) Read(kind string, took time.Duration, err error) {
 // Signal counts a signal by what became of it.
 func (e *ElasticScaler) Signal(result, transport string) {
 	e.signals.WithLabelValues(result, transport).Inc()
+}
+
+// SignalsAsked records a request to a signal endpoint: how long it took until the answer began, and whether it failed.
+func (e *ElasticScaler) SignalsAsked(took time.Duration, failed bool) {
+	e.asked.Observe(took.Seconds())
+	if failed {
+		e.askErrors.Inc()
+	}
 }
 
 // Forget drops the series of an ElasticScaler that is gone.

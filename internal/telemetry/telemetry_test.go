@@ -60,6 +60,7 @@ func (a all) record(name string) {
 	a.scalers.Scaled(2, 3)
 	a.scalers.Read("External", time.Second, errors.New("refused"))
 	a.scalers.Signal("accepted", "push")
+	a.scalers.SignalsAsked(time.Second, true)
 
 	a.tidals.SetDesired(namespace, name, new(int32(4)))
 	a.tidals.Fired(time.Second)
@@ -202,6 +203,7 @@ func TestSeldomEventsAreCountedFromZero(t *testing.T) {
 		"pdo_elasticscaler_scale_writes_total":            "down",
 		"pdo_tidal_scale_writes_total":                    "",
 		"pdo_inferenceservice_holds_total":                "PolicyNotFound",
+		"pdo_elasticscaler_signal_request_errors_total":   "",
 		"pdo_prometheus_query_errors_total":               "",
 	} {
 		if got, ok := a.values(t, name)[value]; !ok || got != 0 {
