@@ -38,7 +38,7 @@ const (
 	root = "../.."
 	// soon is how long anything may take on a busy machine.
 	soon = 30 * time.Second
-	// notice is how long a webhook may take to know that an earlier object is gone.
+	// notice is how long a webhook may take to know that an earlier object is there, or gone.
 	notice = 5 * time.Second
 )
 
@@ -251,16 +251,17 @@ func expectRefusal(t *testing.T, d document, words string) {
 	if object == nil {
 		return
 	}
-	testkit.Eventually(t, soon, fmt.Sprintf("%s to be refused", d), func(ctx context.Context) error {
-		err := api.Create(ctx, object.DeepCopy(), client.DryRunAll, client.FieldValidation(metav1.FieldValidationStrict))
-		if err == nil {
-			return errors.New("it is accepted")
-		}
-		if !strings.Contains(err.Error(), words) {
-			return fmt.Errorf("it is refused with %w, want in it %q", err, words)
-		}
-		return nil
+	var err error
+	_ = wait.PollUntilContextTimeout(t.Context(), 4*testkit.PollInterval, notice, true, func(ctx context.Context) (bool, error) {
+		err = api.Create(ctx, object.DeepCopy(), client.DryRunAll, client.FieldValidation(metav1.FieldValidationStrict))
+		return err != nil, nil
 	})
+	switch {
+	case err == nil:
+		t.Errorf("%s: it is accepted, want it refused with %q", d, words)
+	case !strings.Contains(err.Error(), words):
+		t.Errorf("%s: %v, want in it %q", d, err, words)
+	}
 }
 
 // remove deletes what a page made, the last first, and waits until no trace of it would be in the way of the next page.
