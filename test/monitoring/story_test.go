@@ -47,6 +47,7 @@ func play(t *testing.T) *story {
 		`pdo_elasticscaler_missing_metrics_total{reason="MetricSourceUnavailable"} > 0`,
 		`pdo_elasticscaler_metric_read_errors_total > 0`,
 		`pdo_elasticscaler_signals_total{result="accepted"} > 0`,
+		`pdo_elasticscaler_signal_request_seconds_count > 0`,
 		`pdo_tidal_firing_lateness_seconds_count > 0`,
 		`pdo_tidal_scale_writes_total > 0`,
 		`pdo_inferenceservice_holds_total{reason="PolicyNotFound"} > 0`,
