@@ -45,3 +45,10 @@ test-lab: gotestsum lab-build lab-build-on-demand ## Run the tests of the lab an
 test-integration: gotestsum lab-build lab-build-on-demand ## Run the tests on a real control plane
 	@echo "test: on a real control plane"
 	@cd test && ../$(GOTESTSUM) --format=pkgname -- $(TEST_FLAGS) -p=1 -parallel=4 ./...
+
+# The oldest Kubernetes that docs/compatibility.md names. Of each other part the lab runs the newest version that fits.
+OLDEST_KUBERNETES := 1.28
+
+.PHONY: test-oldest
+test-oldest: ## Run the tests on a real control plane of the oldest supported Kubernetes
+	@$(MAKE) --no-print-directory test-integration KUBERNETES_VERSION=$(OLDEST_KUBERNETES)
