@@ -2,10 +2,11 @@
 # Everything here is pinned in tools/go.mod and tools/lint/go.mod and needs git, make and Go only.
 
 CONTROLLER_GEN := go tool -modfile=tools/go.mod controller-gen
+CRD_REF_DOCS   := go tool -modfile=tools/go.mod crd-ref-docs
 GOLANGCI_LINT  := bin/golangci-lint
 
 # Written by `make generate`, and by nothing else.
-GENERATED := ':(glob)api/**/zz_generated.deepcopy.go' client/applyconfiguration config/crd/bases config/rbac charts/pd-orchestrator/files/crds charts/pd-orchestrator/files/rbac charts/pd-orchestrator/files/webhook
+GENERATED := ':(glob)api/**/zz_generated.deepcopy.go' client/applyconfiguration config/crd/bases config/rbac charts/pd-orchestrator/files/crds charts/pd-orchestrator/files/rbac charts/pd-orchestrator/files/webhook docs/api ':(exclude)docs/api/README.md'
 
 # Each component has a Role of its own, made from the RBAC markers below internal/controller/<component>.
 COMPONENTS := resourcescalinggroup elasticscaler tidal autoscalerpolicy
@@ -14,7 +15,7 @@ COMPONENTS := resourcescalinggroup elasticscaler tidal autoscalerpolicy
 GO_MODULES := $(patsubst %/go.mod,%,$(wildcard ./go.mod lab/go.mod test/go.mod examples/plugin/go.mod tools/image/go.mod))
 
 .PHONY: generate
-generate: ## Generate deepcopy functions, CRDs, apply configurations and Roles
+generate: ## Generate deepcopy functions, CRDs, apply configurations, Roles and the API reference
 	@echo "generate: deepcopy functions and CRDs"
 	@$(CONTROLLER_GEN) object paths=./api/...
 	@rm -rf config/crd/bases
@@ -29,6 +30,11 @@ generate: ## Generate deepcopy functions, CRDs, apply configurations and Roles
 			$(CONTROLLER_GEN) rbac:roleName=pd-orchestrator-$$component paths=./internal/controller/$$component/... output:rbac:dir=config/rbac/$$component || exit 1; \
 		fi; \
 	done
+
+	@echo "generate: the API reference"
+	@find docs/api -name '*.md' ! -name README.md -delete
+	@$(CRD_REF_DOCS) --log-level=ERROR --max-depth=30 --source-path=api --config=hack/api-docs/config.yaml --templates-dir=hack/api-docs/templates \
+		--renderer=markdown --output-mode=group --output-path=docs/api
 
 	@echo "generate: what the chart takes from config"
 	@rm -rf charts/pd-orchestrator/files/crds charts/pd-orchestrator/files/rbac charts/pd-orchestrator/files/webhook
