@@ -1,6 +1,7 @@
 package desired
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -129,4 +130,17 @@ func TriggerAuthentication(namespace string, a policyrender.Authentication) (*un
 // IsOwnTriggerAuthentication reports whether a TriggerAuthentication was made here.
 func IsOwnTriggerAuthentication(u *unstructured.Unstructured) bool {
 	return u.GetLabels()[labelManagedBy] == managedBy && u.GetAnnotations()[AnnotationApplied] != ""
+}
+
+// LastGood reads what a policy last rendered to off a workload, nil where there is no record or it cannot be read.
+func LastGood(workload *unstructured.Unstructured) *v1beta1.ComponentAutoscaler {
+	if workload == nil {
+		return nil
+	}
+	text := workload.GetAnnotations()[v1beta1.AnnotationLastRenderedAutoscaler]
+	a := &v1beta1.ComponentAutoscaler{}
+	if text == "" || json.Unmarshal([]byte(text), a) != nil || a.Class == "" {
+		return nil
+	}
+	return a
 }

@@ -21,9 +21,6 @@ import (
 	"github.com/pd-orchestrator/pd-orchestrator/internal/decide/policyrender"
 )
 
-// ProvidersConfigMap binds metric providers, one key each, in the namespace of the product's components.
-const ProvidersConfigMap = "pd-orchestrator-metric-providers"
-
 // Names of the CRDs that may come after the manager, or never.
 const (
 	crdPolicies        = "autoscalerpolicies.ome.io"
@@ -50,7 +47,7 @@ func NewCluster(config *rest.Config, httpClient *http.Client, scheme *runtime.Sc
 	objects := map[client.Object]cache.ByObject{newCRD(): {Transform: stripCRD}}
 	if namespace != "" {
 		objects[&corev1.ConfigMap{}] = cache.ByObject{Namespaces: map[string]cache.Config{
-			namespace: {FieldSelector: fields.OneTermEqualSelector("metadata.name", ProvidersConfigMap)},
+			namespace: {FieldSelector: fields.OneTermEqualSelector("metadata.name", policyrender.ProvidersConfigMap)},
 		}}
 	}
 	c, err := cache.New(config, cache.Options{HTTPClient: httpClient, Scheme: scheme, Mapper: mapper, ByObject: objects})
@@ -140,7 +137,7 @@ func (c *Cluster) Bindings(ctx context.Context) (policyrender.Bindings, error) {
 		return nil, nil
 	}
 	configMap := &corev1.ConfigMap{}
-	err := c.cache.Get(ctx, types.NamespacedName{Namespace: c.namespace, Name: ProvidersConfigMap}, configMap)
+	err := c.cache.Get(ctx, types.NamespacedName{Namespace: c.namespace, Name: policyrender.ProvidersConfigMap}, configMap)
 	if apierrors.IsNotFound(err) {
 		return nil, nil
 	}

@@ -153,7 +153,7 @@ func (r *Services) component(ctx context.Context, p *pass, c component) (desired
 	}
 	o.Resolution = policyresolve.Resolve(policyresolve.Facts{
 		Service: p.service, Component: c.Component, PoliciesServed: p.facts.served.Policies, Policy: c.policy,
-		KedaServed: p.facts.served.Keda, Bindings: p.facts.bindings, LastGood: lastGood(o.Workload),
+		KedaServed: p.facts.served.Keda, Bindings: p.facts.bindings, LastGood: desired.LastGood(o.Workload),
 	})
 	err := r.scale(ctx, p, &o)
 	if err != nil {

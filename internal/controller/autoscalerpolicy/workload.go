@@ -155,19 +155,6 @@ func refused(err error) bool {
 	return apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsBadRequest(err)
 }
 
-// lastGood reads what a policy last rendered to off a workload, nil where there is no record or it cannot be read.
-func lastGood(workload *unstructured.Unstructured) *v1beta1.ComponentAutoscaler {
-	if workload == nil {
-		return nil
-	}
-	text := workload.GetAnnotations()[v1beta1.AnnotationLastRenderedAutoscaler]
-	a := &v1beta1.ComponentAutoscaler{}
-	if text == "" || json.Unmarshal([]byte(text), a) != nil || a.Class == "" {
-		return nil
-	}
-	return a
-}
-
 // keepLastGood puts what a policy rendered to on the workload, once it is dispatched, and takes the record off a workload
 // whose component names no policy any more.
 func (r *Services) keepLastGood(ctx context.Context, o *desired.ComponentObservation) error {

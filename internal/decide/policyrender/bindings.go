@@ -12,6 +12,10 @@ import (
 	"github.com/pd-orchestrator/pd-orchestrator/api/ome/v1beta1"
 )
 
+// ProvidersConfigMap is the name of the ConfigMap that binds metric providers, one key each, in the namespace of the product's
+// components.
+const ProvidersConfigMap = "pd-orchestrator-metric-providers"
+
 // Binding is how a metric provider is reached on this cluster.
 type Binding struct {
 	// ServerAddress is the base URL of the provider's Prometheus API.

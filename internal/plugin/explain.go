@@ -1,0 +1,104 @@
+package plugin
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+	eventsv1 "k8s.io/api/events/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	autoscalingv1alpha1 "github.com/pd-orchestrator/pd-orchestrator/api/autoscaling/v1alpha1"
+	elasticscalerv1alpha1 "github.com/pd-orchestrator/pd-orchestrator/api/elasticscaler/v1alpha1"
+	omev1beta1 "github.com/pd-orchestrator/pd-orchestrator/api/ome/v1beta1"
+	tidalv1alpha1 "github.com/pd-orchestrator/pd-orchestrator/api/tidal/v1alpha1"
+	"github.com/pd-orchestrator/pd-orchestrator/internal/plugin/view"
+)
+
+// shownEvents is how many events an explanation has.
+const shownEvents = 8
+
+func (s *session) explainCommand(use string) *cobra.Command {
+	var out output
+	var check bool
+	cmd := &cobra.Command{
+		Use:   "explain KIND/NAME",
+		Short: "Say in words what an object last decided and why, and what is wrong",
+		Long: `Say in words what an object wants, what it last decided and why (its inputs, what each proposed, what limited the count, which groups
+went in which order), what is wrong with it, and its last events.
+
+Kinds: ` + kindNames() + `.`,
+		Example: strings.ReplaceAll(`  # why does this scaler not scale?
+  CMD explain elasticscaler/chat-decode -n production
+
+  # in a script: exit code 2 while something is wrong
+  CMD explain rsg/prefill-decode -n scaling-system --check`, "CMD", use),
+		Args:              cobra.RangeArgs(1, 2),
+		ValidArgsFunction: s.completeObjects(),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := out.check(); err != nil {
+				return err
+			}
+			k, name, err := objectOf(args, "")
+			if err != nil {
+				return err
+			}
+			if err := s.connect(); err != nil {
+				return err
+			}
+			e, err := s.explain(cmd.Context(), k, name)
+			if err != nil {
+				return err
+			}
+			done, err := out.encode(s.streams.Out, e)
+			if !done {
+				err = e.Print(s.streams.Out, s.style(), now())
+			}
+			if err == nil && check && len(e.Troubles) > 0 {
+				return errUnmet
+			}
+			return err
+		},
+	}
+	cmd.Flags().BoolVar(&check, "check", false, "end with exit code 2 if something is wrong")
+	out.add(cmd, formatTable, formatJSON, formatYAML)
+	return cmd
+}
+
+// explain reads an object and what belongs to its explanation.
+func (s *session) explain(ctx context.Context, k kind, name string) (*view.Explanation, error) {
+	obj, err := s.read(ctx, k, name)
+	if err != nil {
+		return nil, err
+	}
+	var e *view.Explanation
+	switch o := obj.(type) {
+	case *autoscalingv1alpha1.ResourceScalingGroup:
+		e = view.ExplainGroup(o, now())
+	case *elasticscalerv1alpha1.ElasticScaler:
+		e = view.ExplainScaler(o, now())
+	case *tidalv1alpha1.Tidal:
+		e = view.ExplainTidal(o, now())
+	case *omev1beta1.AutoscalerPolicy:
+		var services omev1beta1.InferenceServiceList
+		if err := s.client.List(ctx, &services, client.InNamespace(s.namespace)); err != nil {
+			return nil, fmt.Errorf("listing the services that may name the policy: %w", err)
+		}
+		e = view.ExplainPolicy(o, services.Items)
+	case *omev1beta1.InferenceService:
+		e = view.ExplainService(o, now())
+	}
+	e.Events, err = s.events(ctx, k, name)
+	if err != nil {
+		// An explanation without events is better than none.
+		_, _ = fmt.Fprintf(s.streams.ErrOut, "warning: the events could not be read: %v\n", err)
+	}
+	return e, nil
+}
+
+func (s *session) events(ctx context.Context, k kind, name string) ([]view.Event, error) {
+	var list eventsv1.EventList
+	err := s.client.List(ctx, &list, client.InNamespace(s.namespace), client.MatchingFields{"regarding.kind": k.name, "regarding.name": name})
+	return view.Events(list.Items, shownEvents), err
+}

@@ -1,0 +1,214 @@
+package plugin
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	autoscalingv1alpha1 "github.com/pd-orchestrator/pd-orchestrator/api/autoscaling/v1alpha1"
+	tidalv1alpha1 "github.com/pd-orchestrator/pd-orchestrator/api/tidal/v1alpha1"
+	"github.com/pd-orchestrator/pd-orchestrator/internal/config"
+	"github.com/pd-orchestrator/pd-orchestrator/internal/decide/clone"
+	"github.com/pd-orchestrator/pd-orchestrator/internal/decide/victims"
+	"github.com/pd-orchestrator/pd-orchestrator/internal/desired"
+	"github.com/pd-orchestrator/pd-orchestrator/internal/kube"
+	"github.com/pd-orchestrator/pd-orchestrator/internal/metricsource"
+	"github.com/pd-orchestrator/pd-orchestrator/internal/plugin/view"
+	"github.com/pd-orchestrator/pd-orchestrator/internal/ranking"
+)
+
+// prometheusFlags say how the user reaches Prometheus.
+type prometheusFlags struct{ config.Prometheus }
+
+func (f *prometheusFlags) add(cmd *cobra.Command) {
+	f.Prometheus = config.Default().Prometheus
+	flags := cmd.Flags()
+	flags.StringVar(&f.Address, "prometheus", os.Getenv("PROMETHEUS_URL"), "base URL of Prometheus as reached from here, such as http://localhost:9090 (default $PROMETHEUS_URL)")
+	flags.StringVar(&f.BearerTokenFile, "prometheus-token-file", "", "file with a bearer token for Prometheus")
+	flags.StringVar(&f.CAFile, "prometheus-ca-file", "", "file with PEM certificates to trust for Prometheus")
+	flags.StringVar(&f.Labels.Namespace, "prometheus-namespace-label", f.Labels.Namespace, "label with a pod's namespace, as the manager's prometheus.labels.namespace")
+	flags.StringVar(&f.Labels.RSG, "prometheus-rsg-label", f.Labels.RSG, "label with the name of a pod's ResourceScalingGroup, as the manager's prometheus.labels.rsg")
+}
+
+// source is Prometheus, nil where none was named.
+func (f *prometheusFlags) source() (metricsource.Querier, error) {
+	if f.Address == "" {
+		return nil, nil
+	}
+	return metricsource.NewPrometheus(metricsource.PrometheusOptions{
+		Address: f.Address, BearerTokenFile: f.BearerTokenFile, CAFile: f.CAFile, Timeout: f.Timeout(),
+	})
+}
+
+func (s *session) nextCommand(use string) *cobra.Command {
+	var out output
+	var prometheus prometheusFlags
+	var chosen selection
+	var firings int
+	cmd := &cobra.Command{
+		Use:   "next [tidal/NAME | rsg/NAME]",
+		Short: "Say what comes next: the firings of Tidals, and the group that would go first",
+		Long: `Say what comes next: the coming firings of Tidals, computed from their rules, and for each ResourceScalingGroup the order in which its
+groups would go if it were scaled down now, and why.
+
+The order is decided as the manager decides it. Where a group has scaleDown.metric this needs Prometheus: name it as it is reached from
+here, through a port-forward say. Without it the order is that of the annotations and ids, and the output says so.`,
+		Example: strings.ReplaceAll(`  # what is due in namespace production
+  CMD next -n production
+
+  # which group would go first?
+  kubectl port-forward -n monitoring service/prometheus 9090 &
+  CMD next rsg/prefill-decode -n scaling-system --prometheus http://localhost:9090`, "CMD", use),
+		Args:              cobra.MaximumNArgs(2),
+		ValidArgsFunction: s.completeObjects(view.KindTidal, view.KindGroup),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := out.check(); err != nil {
+				return err
+			}
+			if firings < 1 || firings > 1000 {
+				return fmt.Errorf("--firings %d must be from 1 to 1000", firings)
+			}
+			metrics, err := prometheus.source()
+			if err != nil {
+				return fmt.Errorf("--prometheus: %w", err)
+			}
+			if err := s.connect(); err != nil {
+				return err
+			}
+			groups, tidals, err := s.whatComes(cmd.Context(), args, chosen)
+			if err != nil {
+				return err
+			}
+			report := &view.Next{Firings: view.Firings(tidals, now(), firings)}
+			report.APIVersion, report.Kind = view.APIVersion, "Next"
+			asker := ranking.Asker{Metrics: metrics, Settings: prometheus.Prometheus, Groups: s.client, Now: time.Now}
+			for i := range groups {
+				order, err := s.nextGroup(cmd.Context(), &groups[i], asker)
+				if err != nil {
+					return err
+				}
+				report.Groups = append(report.Groups, *order)
+			}
+			if done, err := out.encode(s.streams.Out, report); done {
+				return err
+			}
+			return report.Print(s.streams.Out, s.style(), now(), chosen.allNamespaces)
+		},
+	}
+	cmd.Flags().IntVar(&firings, "firings", 10, "how many firings, from 1 to 1000")
+	prometheus.add(cmd)
+	chosen.add(cmd)
+	out.add(cmd, formatTable, formatJSON, formatYAML)
+	return cmd
+}
+
+// whatComes reads what the arguments name: one object, or all.
+func (s *session) whatComes(ctx context.Context, args []string, chosen selection) (groups []autoscalingv1alpha1.ResourceScalingGroup, tidals []tidalv1alpha1.Tidal, err error) {
+	asked := []string{view.KindGroup, view.KindTidal}
+	name := ""
+	if len(args) > 0 {
+		k, given, err := objectOf(args, "")
+		if err != nil {
+			return nil, nil, err
+		}
+		if !slices.Contains(asked, k.name) {
+			return nil, nil, fmt.Errorf("%s has no next: name a tidal or a resourcescalinggroup", k.names[0])
+		}
+		asked, name = []string{k.name}, given
+	}
+	for _, k := range kinds {
+		if !slices.Contains(asked, k.name) {
+			continue
+		}
+		var found []client.Object
+		if name != "" {
+			obj, err := s.read(ctx, k, name)
+			if err != nil {
+				return nil, nil, err
+			}
+			found = append(found, obj)
+		} else if found, err = s.listAll(ctx, k, chosen); err != nil && !meta.IsNoMatchError(err) {
+			return nil, nil, err
+		}
+		for _, obj := range found {
+			switch o := obj.(type) {
+			case *autoscalingv1alpha1.ResourceScalingGroup:
+				if name != "" || o.Spec.ScalingStrategy.Type != autoscalingv1alpha1.InplaceScaling {
+					groups = append(groups, *o)
+				}
+			case *tidalv1alpha1.Tidal:
+				tidals = append(tidals, *o)
+			}
+		}
+	}
+	return groups, tidals, nil
+}
+
+// nextGroup orders the groups of a ResourceScalingGroup as a scale-down of all of them would.
+func (s *session) nextGroup(ctx context.Context, g *autoscalingv1alpha1.ResourceScalingGroup, asker ranking.Asker) (*view.RemovalOrder, error) {
+	order := &view.RemovalOrder{Group: view.ReferenceTo(view.KindGroup, g)}
+	if g.Spec.ScalingStrategy.Type == autoscalingv1alpha1.InplaceScaling {
+		return nil, errors.New("it has strategy InplaceScaling, and so no groups to remove")
+	}
+	var candidates []victims.Candidate
+	for _, status := range g.Status.Groups {
+		if status.Phase == autoscalingv1alpha1.GroupRemoving || status.Phase == autoscalingv1alpha1.GroupAtZero {
+			continue
+		}
+		annotation, err := s.annotation(ctx, g, status.ID)
+		if err != nil {
+			return nil, err
+		}
+		candidates = append(candidates, victims.Candidate{ID: status.ID, Incomplete: status.ID != 0 && status.Phase == autoscalingv1alpha1.GroupCreating, Annotation: annotation})
+	}
+	var ranked victims.Ranking
+	if metric := desired.ScaleDownMetric(g); metric != nil {
+		ranked = asker.Rank(ctx, g, *metric, candidates)
+		if asker.Metrics == nil {
+			ranked.Message = "this command was not told of Prometheus: pass --prometheus to rank as the manager does"
+		}
+	}
+	choice := victims.Choose(len(candidates), candidates, desired.ScaleDownOrder(g), ranked)
+	order.Order, order.Level, order.Why, order.MetricReason, order.MetricMessage = choice.Victims, choice.Level, choice.Why, ranked.Reason, ranked.Message
+	for _, v := range choice.Values {
+		order.Values = append(order.Values, autoscalingv1alpha1.GroupValue{ID: v.ID, Value: desired.FormatValue(v.Value)})
+	}
+	return order, nil
+}
+
+// annotation is the value that a group's first workload carries, nil for none.
+func (s *session) annotation(ctx context.Context, g *autoscalingv1alpha1.ResourceScalingGroup, id int32) (*string, error) {
+	if len(g.Spec.TargetResources) == 0 {
+		return nil, nil
+	}
+	first := g.Spec.TargetResources[0]
+	ref, err := clone.Resolve(first.ResourceRef)
+	if err != nil {
+		return nil, nil // The status tells what is wrong with the reference.
+	}
+	key := types.NamespacedName{Namespace: cmp.Or(first.ResourceRef.Namespace, g.Namespace), Name: ref.Name}
+	if id != 0 {
+		key = types.NamespacedName{Namespace: g.Namespace, Name: clone.OwnerOf(g).WorkloadName(ref.Name, id)}
+	}
+	u := kube.NewWorkload(ref.Kind.GroupVersionKind)
+	if err := s.client.Get(ctx, key, u); apierrors.IsNotFound(err) {
+		return nil, nil
+	} else if err != nil {
+		return nil, err
+	}
+	if value, ok := u.GetAnnotations()[autoscalingv1alpha1.AnnotationMetricValue]; ok {
+		return &value, nil
+	}
+	return nil, nil
+}

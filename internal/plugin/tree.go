@@ -1,0 +1,388 @@
+package plugin
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	autoscalingv1alpha1 "github.com/pd-orchestrator/pd-orchestrator/api/autoscaling/v1alpha1"
+	elasticscalerv1alpha1 "github.com/pd-orchestrator/pd-orchestrator/api/elasticscaler/v1alpha1"
+	omev1beta1 "github.com/pd-orchestrator/pd-orchestrator/api/ome/v1beta1"
+	tidalv1alpha1 "github.com/pd-orchestrator/pd-orchestrator/api/tidal/v1alpha1"
+	"github.com/pd-orchestrator/pd-orchestrator/internal/decide/clone"
+	"github.com/pd-orchestrator/pd-orchestrator/internal/decide/policyresolve"
+	"github.com/pd-orchestrator/pd-orchestrator/internal/decide/servingcomponent"
+	"github.com/pd-orchestrator/pd-orchestrator/internal/decide/tides"
+	"github.com/pd-orchestrator/pd-orchestrator/internal/desired"
+	"github.com/pd-orchestrator/pd-orchestrator/internal/kube"
+	"github.com/pd-orchestrator/pd-orchestrator/internal/plugin/view"
+)
+
+func (s *session) treeCommand(use string) *cobra.Command {
+	var out output
+	var withoutPods bool
+	cmd := &cobra.Command{
+		Use:   "tree KIND/NAME",
+		Short: "Draw an object with all that it scales, down to pods and Services",
+		Long: `Draw an object with what belongs to it: a ResourceScalingGroup with its groups, their workloads, pods and Services; an ElasticScaler
+with what drives it and what it scales; a Tidal with its scaler or target; an InferenceService with its components, their workloads and
+autoscalers; an AutoscalerPolicy with the components that name it.`,
+		Example:           strings.ReplaceAll(`  CMD tree rsg/prefill-decode -n scaling-system`, "CMD", use),
+		Args:              cobra.RangeArgs(1, 2),
+		ValidArgsFunction: s.completeObjects(),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := out.check(); err != nil {
+				return err
+			}
+			k, name, err := objectOf(args, "")
+			if err != nil {
+				return err
+			}
+			if err := s.connect(); err != nil {
+				return err
+			}
+			obj, err := s.read(cmd.Context(), k, name)
+			if err != nil {
+				return err
+			}
+			root, err := (&forest{client: s.client, pods: !withoutPods}).tree(cmd.Context(), obj)
+			if err != nil {
+				return err
+			}
+			if done, err := out.encode(s.streams.Out, root); done {
+				return err
+			}
+			return root.Print(s.streams.Out, s.style())
+		},
+	}
+	cmd.Flags().BoolVar(&withoutPods, "without-pods", false, "leave pods out")
+	out.add(cmd, formatTable, formatJSON, formatYAML)
+	return cmd
+}
+
+// forest grows trees. What it has read of a namespace it reads once.
+type forest struct {
+	client   client.Reader
+	pods     bool
+	podsOf   map[string][]corev1.Pod
+	services map[string][]corev1.Service
+	// path are the objects above, so that two that point at each other end.
+	path []view.Reference
+}
+
+// state is a line's Ready in a few words.
+func state(l view.Line) (string, bool) {
+	reason, _, _ := strings.Cut(l.Why, ": ")
+	if l.Ready == "True" {
+		return "ready", false
+	}
+	return "not ready: " + reason, true
+}
+
+func (f *forest) tree(ctx context.Context, obj client.Object) (*view.Node, error) {
+	var k kind
+	for _, candidate := range kinds {
+		if fmt.Sprintf("%T", candidate.make()) == fmt.Sprintf("%T", obj) {
+			k = candidate
+		}
+	}
+	node := &view.Node{Object: view.ReferenceTo(k.name, obj)}
+	node.State, node.Trouble = state(k.line(obj))
+	if slices.Contains(f.path, node.Object) {
+		return node, nil
+	}
+	f.path = append(f.path, node.Object)
+	defer func() { f.path = f.path[:len(f.path)-1] }()
+	var err error
+	switch o := obj.(type) {
+	case *autoscalingv1alpha1.ResourceScalingGroup:
+		err = f.group(ctx, node, o)
+	case *elasticscalerv1alpha1.ElasticScaler:
+		err = f.scaler(ctx, node, o)
+	case *tidalv1alpha1.Tidal:
+		err = f.tidal(ctx, node, o)
+	case *omev1beta1.AutoscalerPolicy:
+		err = f.policy(ctx, node, o)
+	case *omev1beta1.InferenceService:
+		err = f.service(ctx, node, o)
+	}
+	return node, err
+}
+
+func (f *forest) group(ctx context.Context, node *view.Node, g *autoscalingv1alpha1.ResourceScalingGroup) error {
+	if g.Spec.ScalingStrategy.Type == autoscalingv1alpha1.InplaceScaling {
+		for _, t := range g.Spec.TargetResources {
+			if err := f.target(ctx, node, g, t, 0, "target "+t.Name); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	for _, status := range g.Status.Groups {
+		child := node.Add(&view.Node{
+			Role: fmt.Sprintf("group %d", status.ID), State: strings.ToLower(string(status.Phase)),
+			Trouble: status.Phase == autoscalingv1alpha1.GroupCreating,
+		})
+		if status.Value != "" {
+			child.State += ", last ranked by " + status.Value
+		}
+		for _, t := range g.Spec.TargetResources {
+			if err := f.target(ctx, child, g, t, status.ID, t.Name); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// target adds the workload of a target in a group, with its Services.
+func (f *forest) target(ctx context.Context, parent *view.Node, g *autoscalingv1alpha1.ResourceScalingGroup, t autoscalingv1alpha1.TargetResource, id int32, role string) error {
+	ref, err := clone.Resolve(t.ResourceRef)
+	if err != nil {
+		parent.Add(&view.Node{Object: view.Reference{Kind: t.ResourceRef.Kind, Namespace: t.ResourceRef.Namespace, Name: t.ResourceRef.Name}, Role: role, State: err.Error(), Trouble: true})
+		return nil
+	}
+	namespace, name := cmp.Or(t.ResourceRef.Namespace, g.Namespace), ref.Name
+	if id != 0 {
+		namespace, name = g.Namespace, clone.OwnerOf(g).WorkloadName(ref.Name, id)
+	}
+	return f.workload(ctx, parent, ref.Kind.GroupVersionKind, types.NamespacedName{Namespace: namespace, Name: name}, role)
+}
+
+// workload adds a workload with its pods and the Services that lead to them. What is missing is shown as missing.
+func (f *forest) workload(ctx context.Context, parent *view.Node, gvk schema.GroupVersionKind, key types.NamespacedName, role string) error {
+	node := parent.Add(&view.Node{Object: view.Reference{Kind: gvk.Kind, Namespace: key.Namespace, Name: key.Name}, Role: role})
+	u := kube.NewWorkload(gvk)
+	if err := f.client.Get(ctx, key, u); apierrors.IsNotFound(err) {
+		node.State, node.Trouble = "missing", true
+		return nil
+	} else if err != nil {
+		return err
+	}
+	k, err := clone.KindOf(gvk.GroupVersion().String(), gvk.Kind)
+	if err != nil {
+		return nil
+	}
+	available, wanted := k.Available(u), clone.Replicas(u)
+	node.State, node.Trouble = fmt.Sprintf("%d/%d ready", available, wanted), available < wanted
+	if u.GetDeletionTimestamp() != nil {
+		node.State += ", terminating"
+	}
+	if trouble := clone.Trouble(u); trouble != "" {
+		node.State, node.Trouble = node.State+": "+trouble, true
+	}
+	services, err := f.servicesFor(ctx, k, u)
+	if err != nil {
+		return err
+	}
+	for _, name := range services {
+		node.Add(&view.Node{Object: view.Reference{Kind: "Service", Namespace: key.Namespace, Name: name}})
+	}
+	if !f.pods {
+		return nil
+	}
+	pods, err := f.podsFor(ctx, u)
+	if err != nil {
+		return err
+	}
+	for i := range pods {
+		child := node.Add(&view.Node{Object: view.Reference{Kind: "Pod", Namespace: key.Namespace, Name: pods[i].Name}})
+		child.State, child.Trouble = podState(&pods[i])
+	}
+	return nil
+}
+
+func podState(pod *corev1.Pod) (string, bool) {
+	switch {
+	case pod.DeletionTimestamp != nil:
+		return "terminating", false
+	case kube.PodReady(pod):
+		return "ready", false
+	}
+	for _, c := range append(slices.Clone(pod.Status.InitContainerStatuses), pod.Status.ContainerStatuses...) {
+		if w := c.State.Waiting; w != nil && w.Reason != "" {
+			return strings.ToLower(string(pod.Status.Phase)) + ": " + w.Reason, true
+		}
+	}
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
+			return "pending: " + c.Message, true
+		}
+	}
+	return strings.ToLower(string(pod.Status.Phase)) + ", not ready", true
+}
+
+// podsFor are the pods that a workload selects, in the order of their names.
+func (f *forest) podsFor(ctx context.Context, u *unstructured.Unstructured) ([]corev1.Pod, error) {
+	selector := labels.SelectorFromSet(labels.Set{"leaderworkerset.sigs.k8s.io/name": u.GetName()})
+	if fields, found, _ := unstructured.NestedMap(u.Object, "spec", "selector"); found {
+		var own metav1.LabelSelector
+		if err := fromMap(fields, &own); err != nil {
+			return nil, fmt.Errorf("reading the selector of %s: %w", kube.Describe(u), err)
+		}
+		var err error
+		if selector, err = metav1.LabelSelectorAsSelector(&own); err != nil {
+			return nil, fmt.Errorf("reading the selector of %s: %w", kube.Describe(u), err)
+		}
+	}
+	namespace := u.GetNamespace()
+	if _, read := f.podsOf[namespace]; !read {
+		var list corev1.PodList
+		if err := f.client.List(ctx, &list, client.InNamespace(namespace)); err != nil {
+			return nil, err
+		}
+		if f.podsOf == nil {
+			f.podsOf = map[string][]corev1.Pod{}
+		}
+		f.podsOf[namespace] = list.Items
+	}
+	var all []corev1.Pod
+	for _, pod := range f.podsOf[namespace] {
+		if selector.Matches(labels.Set(pod.Labels)) {
+			all = append(all, pod)
+		}
+	}
+	slices.SortFunc(all, func(a, b corev1.Pod) int { return strings.Compare(a.Name, b.Name) })
+	return all, nil
+}
+
+// servicesFor names the Services whose selector takes the pods of a workload.
+func (f *forest) servicesFor(ctx context.Context, k clone.Kind, u *unstructured.Unstructured) ([]string, error) {
+	namespace := u.GetNamespace()
+	if _, read := f.services[namespace]; !read {
+		var list corev1.ServiceList
+		if err := f.client.List(ctx, &list, client.InNamespace(namespace)); err != nil {
+			return nil, err
+		}
+		if f.services == nil {
+			f.services = map[string][]corev1.Service{}
+		}
+		f.services[namespace] = list.Items
+	}
+	var names []string
+	for _, svc := range f.services[namespace] {
+		if len(svc.Spec.Selector) == 0 {
+			continue
+		}
+		selector := labels.SelectorFromSet(svc.Spec.Selector)
+		if slices.ContainsFunc(k.TemplateLabels(u), func(set map[string]string) bool { return selector.Matches(labels.Set(set)) }) {
+			names = append(names, svc.Name)
+		}
+	}
+	slices.Sort(names)
+	return names, nil
+}
+
+func (f *forest) scaler(ctx context.Context, node *view.Node, s *elasticscalerv1alpha1.ElasticScaler) error {
+	var list tidalv1alpha1.TidalList
+	if err := f.client.List(ctx, &list); err != nil && !meta.IsNoMatchError(err) {
+		return fmt.Errorf("looking for Tidals that drive it: %w", err)
+	}
+	for i := range list.Items {
+		if key, bound := tides.Scaler(&list.Items[i]); bound == 2 && key == client.ObjectKeyFromObject(s) {
+			child := &view.Node{Object: view.ReferenceTo(view.KindTidal, &list.Items[i]), Role: "driven by"}
+			child.State, child.Trouble = state(view.TidalLine(&list.Items[i]))
+			node.Add(child)
+		}
+	}
+	ref := s.Spec.TargetRef
+	return f.reference(ctx, node, ref.APIVersion, ref.Kind, types.NamespacedName{Namespace: cmp.Or(ref.Namespace, s.Namespace), Name: ref.Name})
+}
+
+// reference adds what a scaler scales.
+func (f *forest) reference(ctx context.Context, node *view.Node, apiVersion, kindName string, key types.NamespacedName) error {
+	for _, k := range kinds {
+		if k.name != kindName {
+			continue
+		}
+		obj := k.make()
+		if err := f.client.Get(ctx, key, obj); apierrors.IsNotFound(err) {
+			node.Add(&view.Node{Object: view.Reference{Kind: kindName, Namespace: key.Namespace, Name: key.Name}, Role: "scales", State: "missing", Trouble: true})
+			return nil
+		} else if err != nil {
+			return err
+		}
+		child, err := f.tree(ctx, obj)
+		if err != nil {
+			return err
+		}
+		child.Role = "scales"
+		node.Add(child)
+		return nil
+	}
+	if apiVersion == "" {
+		apiVersion = "apps/v1"
+		if kindName == desired.LeaderWorkerSetKind.Kind {
+			apiVersion = desired.LeaderWorkerSetKind.GroupVersion().String()
+		}
+	}
+	return f.workload(ctx, node, schema.FromAPIVersionAndKind(apiVersion, kindName), key, "scales")
+}
+
+func (f *forest) tidal(ctx context.Context, node *view.Node, t *tidalv1alpha1.Tidal) error {
+	if key, bound := tides.Scaler(t); bound == 2 {
+		return f.reference(ctx, node, elasticscalerv1alpha1.GroupVersion.String(), view.KindScaler, key)
+	}
+	ref := t.Spec.TargetRef
+	return f.reference(ctx, node, ref.APIVersion, ref.Kind, types.NamespacedName{Namespace: cmp.Or(ref.Namespace, t.Namespace), Name: ref.Name})
+}
+
+func (f *forest) policy(ctx context.Context, node *view.Node, p *omev1beta1.AutoscalerPolicy) error {
+	var list omev1beta1.InferenceServiceList
+	if err := f.client.List(ctx, &list, client.InNamespace(p.Namespace)); err != nil {
+		return err
+	}
+	for i := range list.Items {
+		for _, use := range policyresolve.Uses(list.Items[i].Spec) {
+			if use.Policy == p.Name {
+				child := &view.Node{Object: view.ReferenceTo(view.KindService, &list.Items[i]), Role: "named by the " + use.Component + " of"}
+				child.State, child.Trouble = state(view.ServiceLine(&list.Items[i]))
+				node.Add(child)
+			}
+		}
+	}
+	return nil
+}
+
+func (f *forest) service(ctx context.Context, node *view.Node, s *omev1beta1.InferenceService) error {
+	for _, c := range servingcomponent.Of(s.Spec, nil) {
+		status := policyresolve.Status(s.Status.Components, c.Name)
+		if status == nil || status.ScaleTargetRef == nil {
+			node.Add(&view.Node{Role: c.Name, State: "has no workload yet", Trouble: true})
+			continue
+		}
+		component := node.Add(&view.Node{Role: c.Name})
+		ref := status.ScaleTargetRef
+		if err := f.workload(ctx, component, schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind), types.NamespacedName{Namespace: s.Namespace, Name: ref.Name}, "runs as"); err != nil {
+			return err
+		}
+		if a := status.Autoscaler; a != nil && a.ManagedBy == omev1beta1.ManagedByOME {
+			serving := desired.ServingComponent{Service: s, Component: c}
+			ref := view.Reference{Kind: desired.HPAKind.Kind, Namespace: s.Namespace, Name: serving.Name()}
+			if a.Class == omev1beta1.ClassKEDA {
+				ref.Kind, ref.Name = desired.ScaledObjectKind.Kind, serving.ScaledObjectName()
+			}
+			child := component.Add(&view.Node{Object: ref, Role: "scaled by", State: "settings from " + string(a.SpecSource)})
+			if troubles := view.Troubles(view.KindService, "", a.Conditions); len(troubles) > 0 {
+				child.State, child.Trouble = troubles[0].Reason, true
+			}
+			if a.Policy != nil {
+				component.Add(&view.Node{Object: view.Reference{Kind: view.KindPolicy, Namespace: s.Namespace, Name: a.Policy.Name}, Role: "by policy"})
+			}
+		}
+	}
+	return nil
+}
