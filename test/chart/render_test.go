@@ -1,11 +1,13 @@
 package chart
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 )
 
@@ -16,7 +18,7 @@ func rendered(t *testing.T, args ...string) map[string]map[string]any {
 	objects := map[string]map[string]any{}
 	for document := range strings.SplitSeq(out, "\n---\n") {
 		var object map[string]any
-		if err := yaml.Unmarshal([]byte(document), &object); err != nil {
+		if err := yaml.UnmarshalStrict([]byte(document), &object); err != nil {
 			t.Fatalf("%v in:\n%s", err, document)
 		}
 		if object == nil {
@@ -148,4 +150,46 @@ func TestSomeNamespacesOnly(t *testing.T) {
 			}
 		}
 	}
+}
+
+// Whoever may look at a namespace may look at what scales in it, and whoever may change it may change that.
+func TestUsersGetTheKindsThroughTheirOwnRoles(t *testing.T) {
+	t.Parallel()
+	objects := rendered(t, "--set", "resourcescalinggroup.enabled=true,ome.autoscalerPolicy.enabled=true,tidal.enabled=false")
+	for name, want := range map[string]struct{ label, rule string }{
+		"resourcescalinggroup-view": {"aggregate-to-view", "resourcescalinggroups/scale get"},
+		"resourcescalinggroup-edit": {"aggregate-to-edit", "resourcescalinggroups/scale patch"},
+		"autoscalerpolicy-view":     {"aggregate-to-view", "clusterservingruntimes list"},
+		"autoscalerpolicy-edit":     {"aggregate-to-edit", "inferenceservices delete"},
+	} {
+		role := objects["ClusterRole pd-orchestrator-"+name]
+		labels, _, _ := unstructured.NestedStringMap(role, "metadata", "labels")
+		if labels["rbac.authorization.k8s.io/"+want.label] != "true" {
+			t.Errorf("ClusterRole %s has labels %v, want %s", name, labels, want.label)
+		}
+		if granted := grants(role); !granted[want.rule] {
+			t.Errorf("ClusterRole %s grants %v, want %s", name, granted, want.rule)
+		}
+		if granted := grants(role); granted["clusterservingruntimes patch"] {
+			t.Errorf("ClusterRole %s lets the editors of a namespace write cluster-wide runtimes", name)
+		}
+	}
+	has(t, rendered(t, "--set", "userRoles.create=false"), false, "ClusterRole pd-orchestrator-resourcescalinggroup-view")
+}
+
+// grants are the pairs of resource and verb of a role.
+func grants(role map[string]any) map[string]bool {
+	all := map[string]bool{}
+	rules, _ := role["rules"].([]any)
+	for _, r := range rules {
+		rule, _ := r.(map[string]any)
+		resources, _ := rule["resources"].([]any)
+		verbs, _ := rule["verbs"].([]any)
+		for _, resource := range resources {
+			for _, verb := range verbs {
+				all[fmt.Sprint(resource, " ", verb)] = true
+			}
+		}
+	}
+	return all
 }

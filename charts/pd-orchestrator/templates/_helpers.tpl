@@ -33,7 +33,7 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{/* The labels of one component's objects; takes a dict of root and component. */}}
 {{- define "pdo.componentLabels" -}}
 {{ include "pdo.labels" .root }}
-{{ include "pdo.selector" . }}
+app.kubernetes.io/component: {{ .component }}
 {{- end }}
 
 {{- define "pdo.selector" -}}
