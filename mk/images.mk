@@ -1,9 +1,10 @@
 # Container images of the manager, packed from its binaries alone, and their bills of materials. docs/images.md says more.
 # Needs git, make and Go only.
 
-# The image's name without its tag, and its tag, which is the version of all of it.
+# The image's name without its tag, and its tag, which is the version of all of it. Without --abbrev it
+# would depend on the size of the clone.
 IMAGE   ?= ghcr.io/pd-orchestrator/pd-orchestrator
-VERSION ?= $(shell git describe --tags --always --dirty)
+VERSION ?= $(shell git describe --tags --always --abbrev=12 --dirty)
 
 # A name with a tag to push the image to, such as registry.example.com/team/pd-orchestrator:v1.2.3; empty: nowhere.
 PUSH ?=
