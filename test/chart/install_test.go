@@ -53,8 +53,9 @@ func TestInstallations(t *testing.T) {
 
 	// The CRDs that were kept are the new release's.
 	values := filepath.Join(t.TempDir(), "values.yaml")
-	must(t, os.WriteFile(values, []byte("elastic-scaler: {endpoints: {allow: [127.0.0.0/8]}}\nresourcescalinggroup: {namespace: {create: true}}\nleaderElection: false\n"), 0o600))
+	must(t, os.WriteFile(values, []byte("elastic-scaler: {endpoints: {allow: [127.0.0.0/8]}}\nresourcescalinggroup: {namespace: {create: true}}\nome: {autoscalerPolicy: {enabled: true}}\nleaderElection: false\n"), 0o600))
 	mustHelm(t, "install", "pdo", chartDir, "-f", values, "--take-ownership")
+	sizeOfRelease(t, "pdo")
 
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "inference-"}}
 	must(t, api.Create(t.Context(), ns))
@@ -113,6 +114,22 @@ func TestInstallations(t *testing.T) {
 		return client.IgnoreNotFound(err)
 	})
 	must(t, api.Get(t.Context(), client.ObjectKeyFromObject(clone), &appsv1.Deployment{}))
+}
+
+// sizeOfRelease checks that what Helm keeps of a release is well within what etcd takes as one object.
+func sizeOfRelease(t *testing.T, release string) {
+	t.Helper()
+	var kept corev1.SecretList
+	must(t, api.List(t.Context(), &kept, client.MatchingLabels{"owner": "helm", "name": release}))
+	if len(kept.Items) != 1 {
+		t.Fatalf("Helm keeps %d Secrets of release %s, want 1", len(kept.Items), release)
+	}
+	const most = 700_000
+	size := len(kept.Items[0].Data["release"])
+	t.Logf("the release with all components takes %d bytes", size)
+	if size > most {
+		t.Errorf("the release takes %d bytes, want at most %d", size, most)
+	}
 }
 
 func must(t *testing.T, err error) {
