@@ -83,7 +83,7 @@ func kindOf(word string) (kind, error) {
 
 // objectOf reads KIND/NAME or KIND NAME. Where one kind only makes sense, its name may stand alone.
 func objectOf(args []string, alone string) (kind, string, error) {
-	word, name := "", ""
+	var word, name string
 	switch {
 	case len(args) == 2:
 		word, name = args[0], args[1]

@@ -193,9 +193,9 @@ func (s *session) annotation(ctx context.Context, g *autoscalingv1alpha1.Resourc
 		return nil, nil
 	}
 	first := g.Spec.TargetResources[0]
-	ref, err := clone.Resolve(first.ResourceRef)
-	if err != nil {
-		return nil, nil // The status tells what is wrong with the reference.
+	ref, wrong := resolved(first)
+	if wrong != "" {
+		return nil, nil // The status tells what.
 	}
 	key := types.NamespacedName{Namespace: cmp.Or(first.ResourceRef.Namespace, g.Namespace), Name: ref.Name}
 	if id != 0 {

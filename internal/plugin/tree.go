@@ -150,9 +150,9 @@ func (f *forest) group(ctx context.Context, node *view.Node, g *autoscalingv1alp
 
 // target adds the workload of a target in a group, with its Services.
 func (f *forest) target(ctx context.Context, parent *view.Node, g *autoscalingv1alpha1.ResourceScalingGroup, t autoscalingv1alpha1.TargetResource, id int32, role string) error {
-	ref, err := clone.Resolve(t.ResourceRef)
-	if err != nil {
-		parent.Add(&view.Node{Object: view.Reference{Kind: t.ResourceRef.Kind, Namespace: t.ResourceRef.Namespace, Name: t.ResourceRef.Name}, Role: role, State: err.Error(), Trouble: true})
+	ref, wrong := resolved(t)
+	if wrong != "" {
+		parent.Add(&view.Node{Object: view.Reference{Kind: t.ResourceRef.Kind, Namespace: t.ResourceRef.Namespace, Name: t.ResourceRef.Name}, Role: role, State: wrong, Trouble: true})
 		return nil
 	}
 	namespace, name := cmp.Or(t.ResourceRef.Namespace, g.Namespace), ref.Name
@@ -160,6 +160,21 @@ func (f *forest) target(ctx context.Context, parent *view.Node, g *autoscalingv1
 		namespace, name = g.Namespace, clone.OwnerOf(g).WorkloadName(ref.Name, id)
 	}
 	return f.workload(ctx, parent, ref.Kind.GroupVersionKind, types.NamespacedName{Namespace: namespace, Name: name}, role)
+}
+
+// resolved finds the workload that a target names, or says what is wrong with the reference.
+func resolved(t autoscalingv1alpha1.TargetResource) (clone.Ref, string) {
+	ref, err := clone.Resolve(t.ResourceRef)
+	if err != nil {
+		return ref, err.Error()
+	}
+	return ref, ""
+}
+
+// workloadKind says how workloads of a kind are read, for those kinds of which that is known.
+func workloadKind(gvk schema.GroupVersionKind) (clone.Kind, bool) {
+	k, err := clone.KindOf(gvk.GroupVersion().String(), gvk.Kind)
+	return k, err == nil
 }
 
 // workload adds a workload with its pods and the Services that lead to them. What is missing is shown as missing.
@@ -172,8 +187,8 @@ func (f *forest) workload(ctx context.Context, parent *view.Node, gvk schema.Gro
 	} else if err != nil {
 		return err
 	}
-	k, err := clone.KindOf(gvk.GroupVersion().String(), gvk.Kind)
-	if err != nil {
+	k, known := workloadKind(gvk)
+	if !known {
 		return nil
 	}
 	available, wanted := k.Available(u), clone.Replicas(u)

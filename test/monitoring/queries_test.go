@@ -98,6 +98,7 @@ func (s *story) dashboards(t *testing.T) {
 
 // variable runs what a variable of a dashboard is filled by: label_values(selector, label).
 func (s *story) variable(t *testing.T, query string) {
+	t.Helper()
 	call := regexp.MustCompile(`^label_values\((.*), *(\w+)\)$`).FindStringSubmatch(query)
 	if call == nil {
 		t.Fatalf("the variable's query is %q, want label_values(selector, label)", query)

@@ -422,7 +422,7 @@ func (e *Explanation) Print(w io.Writer, style Style, now time.Time) error {
 			p.line("  %s", strings.TrimSpace(l))
 		}
 		if s.Table != nil {
-			p.table(*s.Table, "  ")
+			p.table(*s.Table)
 		}
 	}
 	p.line("")
@@ -448,7 +448,7 @@ func (e *Explanation) Print(w io.Writer, style Style, now time.Time) error {
 			}
 			table.Add(Age(ev.Time.Time, now), ev.Type, ev.Reason, note)
 		}
-		p.table(table, "  ")
+		p.table(table)
 	}
 	return p.err
 }

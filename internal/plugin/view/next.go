@@ -85,7 +85,7 @@ func (n *Next) Print(w io.Writer, style Style, now time.Time, namespaces bool) e
 			}
 			table.Add(f.Time.UTC().Format(time.RFC3339), Age(now, f.Time.Time), name, f.Rule, count, f.Target.String())
 		}
-		p.table(table, "  ")
+		p.table(table)
 	}
 	for i, g := range n.Groups {
 		if i > 0 || len(n.Firings) > 0 {
@@ -108,7 +108,7 @@ func (n *Next) Print(w io.Writer, style Style, now time.Time, namespaces bool) e
 		for place, id := range g.Order {
 			table.Add(fmt.Sprint(place+1), fmt.Sprint(id), values[id])
 		}
-		p.table(table, "  ")
+		p.table(table)
 	}
 	if len(n.Firings) == 0 && len(n.Groups) == 0 {
 		p.line("Nothing is due: there is no Tidal with rules, and no ResourceScalingGroup with groups, here.")

@@ -41,9 +41,10 @@ func (p *printer) line(format string, args ...any) {
 	}
 }
 
-func (p *printer) table(t Table, indent string) {
+// table writes a table below a title.
+func (p *printer) table(t Table) {
 	if p.err == nil {
-		p.err = t.Print(p.w, indent)
+		p.err = t.Print(p.w, "  ")
 	}
 }
 
