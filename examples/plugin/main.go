@@ -3,10 +3,10 @@
 package main
 
 import (
-	"github.com/pd-orchestrator/pd-orchestrator/pkg/manager"
-
 	_ "example.com/scaling-plugin/pool" // registers itself
 	_ "example.com/scaling-plugin/xpa"  // registers itself
+
+	"github.com/pd-orchestrator/pd-orchestrator/pkg/manager"
 )
 
 func main() { manager.Main() }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -55,9 +56,5 @@ func writeArchive(file string, o options, index v1.ImageIndex) error {
 	if err != nil {
 		return err
 	}
-	if err := writeTar(archive, o.created, entries); err != nil {
-		archive.Close()
-		return err
-	}
-	return archive.Close()
+	return errors.Join(writeTar(archive, o.created, entries), archive.Close())
 }
