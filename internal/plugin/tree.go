@@ -240,19 +240,24 @@ func podState(pod *corev1.Pod) (string, bool) {
 	return strings.ToLower(string(pod.Status.Phase)) + ", not ready", true
 }
 
-// podsFor are the pods that a workload selects, in the order of their names.
-func (f *forest) podsFor(ctx context.Context, u *unstructured.Unstructured) ([]corev1.Pod, error) {
-	selector := labels.SelectorFromSet(labels.Set{"leaderworkerset.sigs.k8s.io/name": u.GetName()})
-	if fields, found, _ := unstructured.NestedMap(u.Object, "spec", "selector"); found {
-		var own metav1.LabelSelector
-		if err := fromMap(fields, &own); err != nil {
-			return nil, fmt.Errorf("reading the selector of %s: %w", kube.Describe(u), err)
-		}
-		var err error
-		if selector, err = metav1.LabelSelectorAsSelector(&own); err != nil {
-			return nil, fmt.Errorf("reading the selector of %s: %w", kube.Describe(u), err)
-		}
+// belongs reports whether a pod is one of a workload's. Its selector does not tell: that of a group's base takes the pods of
+// the clones too.
+func belongs(pod *corev1.Pod, u *unstructured.Unstructured) bool {
+	owner := metav1.GetControllerOf(pod)
+	switch {
+	case u.GetKind() == desired.LeaderWorkerSetKind.Kind:
+		return pod.Labels["leaderworkerset.sigs.k8s.io/name"] == u.GetName()
+	case owner == nil:
+		return false
+	case u.GetKind() == desired.DeploymentKind.Kind:
+		// Its ReplicaSets are named so (https://kubernetes.io/docs/concepts/workloads/controllers/deployment/).
+		return owner.Kind == "ReplicaSet" && owner.Name == u.GetName()+"-"+pod.Labels["pod-template-hash"]
 	}
+	return owner.Kind == u.GetKind() && owner.Name == u.GetName()
+}
+
+// podsFor are the pods of a workload, in the order of their names.
+func (f *forest) podsFor(ctx context.Context, u *unstructured.Unstructured) ([]corev1.Pod, error) {
 	namespace := u.GetNamespace()
 	if _, read := f.podsOf[namespace]; !read {
 		var list corev1.PodList
@@ -265,9 +270,9 @@ func (f *forest) podsFor(ctx context.Context, u *unstructured.Unstructured) ([]c
 		f.podsOf[namespace] = list.Items
 	}
 	var all []corev1.Pod
-	for _, pod := range f.podsOf[namespace] {
-		if selector.Matches(labels.Set(pod.Labels)) {
-			all = append(all, pod)
+	for i := range f.podsOf[namespace] {
+		if pod := &f.podsOf[namespace][i]; belongs(pod, u) {
+			all = append(all, *pod)
 		}
 	}
 	slices.SortFunc(all, func(a, b corev1.Pod) int { return strings.Compare(a.Name, b.Name) })

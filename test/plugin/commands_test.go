@@ -115,6 +115,9 @@ spec: {selector: {app: llm}, ports: [{port: 8000}]}
 	w.apply(group("pair", "llm", 2, ""))
 	r := w.shows(0, words("tree rsg/pair"), "ResourceScalingGroup "+w.Namespace+"/pair ready", "├─ group 0 ready", "decode: Deployment llm 1/1 ready",
 		"Service llm", "└─ group 1 ready", "decode: Deployment pair-llm-1 1/1 ready", "Pod pair-llm-1-")
+	if n := strings.Count(r.stdout, "Pod "); n != 2 {
+		t.Errorf("%d pods are drawn, want each of the 2 once:\n%s", n, r.stdout)
+	}
 	if strings.Contains(r.stdout, "\x1b") {
 		t.Errorf("there are colours in a pipe:\n%q", r.stdout)
 	}
