@@ -91,7 +91,8 @@ func TestElasticScalerRefused(t *testing.T) {
 		{"unknown target type", oneMetric(`{type: Resource, resource: {metricsName: cpu, target: {type: Percent, averageUtilization: 70}}}`),
 			[]string{metric + ".resource.target.type", `supported values: "Utilization", "Value", "AverageValue"`}},
 		{"target value of another type", oneMetric(`{type: Resource, resource: {metricsName: cpu, target: {type: Utilization, averageValue: 500m}}}`),
-			[]string{metric + ".resource.target.averageUtilization", "must be set when type is Utilization", metric + ".resource.target.averageValue", "left out otherwise"}},
+			// Kubernetes 1.28 joins the path of the second finding to that of the first.
+			[]string{metric + ".resource.target.averageUtilization", "must be set when type is Utilization", "averageValue must be set when type is AverageValue, and left out otherwise"}},
 		{"total of a resource", oneMetric(`{type: Resource, resource: {metricsName: cpu, target: {type: Value, value: 5}}}`),
 			[]string{metric + ".resource.target.type", "must be Utilization or AverageValue"}},
 		{"utilization of an external metric", oneMetric(`{type: External, external: {metricsName: qps, target: {type: Utilization, averageUtilization: 70}}}`),
