@@ -22,10 +22,7 @@ import (
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
-	autoscalingv1alpha1 "github.com/pd-orchestrator/pd-orchestrator/api/autoscaling/v1alpha1"
-	elasticscalerv1alpha1 "github.com/pd-orchestrator/pd-orchestrator/api/elasticscaler/v1alpha1"
-	omev1beta1 "github.com/pd-orchestrator/pd-orchestrator/api/ome/v1beta1"
-	tidalv1alpha1 "github.com/pd-orchestrator/pd-orchestrator/api/tidal/v1alpha1"
+	"github.com/pd-orchestrator/pd-orchestrator/api"
 	"github.com/pd-orchestrator/pd-orchestrator/internal/admission"
 	"github.com/pd-orchestrator/pd-orchestrator/internal/certificates"
 	"github.com/pd-orchestrator/pd-orchestrator/internal/config"
@@ -133,10 +130,7 @@ func Run(ctx context.Context, restConfig *rest.Config, c config.Configuration, n
 	ctrl.SetLogger(log)
 	scheme := runtime.NewScheme()
 	utilruntime.Must(clientgoscheme.AddToScheme(scheme))
-	utilruntime.Must(autoscalingv1alpha1.AddToScheme(scheme))
-	utilruntime.Must(elasticscalerv1alpha1.AddToScheme(scheme))
-	utilruntime.Must(omev1beta1.AddToScheme(scheme))
-	utilruntime.Must(tidalv1alpha1.AddToScheme(scheme))
+	utilruntime.Must(api.AddToScheme(scheme))
 
 	restConfig = rest.CopyConfig(restConfig)
 	restConfig.QPS, restConfig.Burst = c.Client.QPS, c.Client.Burst

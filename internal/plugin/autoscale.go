@@ -42,18 +42,12 @@ own autoscaler outranks it), or Unresolved. With explain, the same in words, wit
 			if mode != "status" && mode != "explain" {
 				return fmt.Errorf("unknown word %q before the name: must be status or explain", mode)
 			}
-			k, name, err := objectOf(args, view.KindService)
+			k, obj, err := s.named(cmd.Context(), args, view.KindService)
 			if err != nil {
 				return err
 			}
-			if k.name != view.KindService {
-				return fmt.Errorf("%s is not an InferenceService: see %s explain %s", args[0], use, args[0])
-			}
-			if err := s.connect(); err != nil {
-				return err
-			}
 			if mode == "explain" {
-				e, err := s.explain(cmd.Context(), k, name)
+				e, err := s.explain(cmd.Context(), k, obj)
 				if err != nil {
 					return err
 				}
@@ -62,7 +56,7 @@ own autoscaler outranks it), or Unresolved. With explain, the same in words, wit
 				}
 				return e.Print(s.streams.Out, s.style(), now())
 			}
-			return s.autoscaleStatus(cmd.Context(), k, name, liveScale, out)
+			return s.autoscaleStatus(cmd.Context(), obj.(*omev1beta1.InferenceService), liveScale, out)
 		},
 	}
 	cmd.Flags().BoolVar(&liveScale, "live-scale", false, "also read the scale of each component's workload")
@@ -70,12 +64,7 @@ own autoscaler outranks it), or Unresolved. With explain, the same in words, wit
 	return cmd
 }
 
-func (s *session) autoscaleStatus(ctx context.Context, k kind, name string, liveScale bool, out output) error {
-	obj, err := s.read(ctx, k, name)
-	if err != nil {
-		return err
-	}
-	service := obj.(*omev1beta1.InferenceService)
+func (s *session) autoscaleStatus(ctx context.Context, service *omev1beta1.InferenceService, liveScale bool, out output) error {
 	var live map[string]view.LiveScale
 	if liveScale {
 		live = s.liveScales(ctx, service)

@@ -40,14 +40,11 @@ Kinds: ` + kindNames() + `.`,
 			if err := out.check(); err != nil {
 				return err
 			}
-			k, name, err := objectOf(args, "")
+			k, obj, err := s.named(cmd.Context(), args, "")
 			if err != nil {
 				return err
 			}
-			if err := s.connect(); err != nil {
-				return err
-			}
-			e, err := s.explain(cmd.Context(), k, name)
+			e, err := s.explain(cmd.Context(), k, obj)
 			if err != nil {
 				return err
 			}
@@ -66,12 +63,8 @@ Kinds: ` + kindNames() + `.`,
 	return cmd
 }
 
-// explain reads an object and what belongs to its explanation.
-func (s *session) explain(ctx context.Context, k kind, name string) (*view.Explanation, error) {
-	obj, err := s.read(ctx, k, name)
-	if err != nil {
-		return nil, err
-	}
+// explain reads what belongs to the explanation of an object.
+func (s *session) explain(ctx context.Context, k kind, obj client.Object) (*view.Explanation, error) {
 	var e *view.Explanation
 	switch o := obj.(type) {
 	case *autoscalingv1alpha1.ResourceScalingGroup:
@@ -82,23 +75,23 @@ func (s *session) explain(ctx context.Context, k kind, name string) (*view.Expla
 		e = view.ExplainTidal(o, now())
 	case *omev1beta1.AutoscalerPolicy:
 		var services omev1beta1.InferenceServiceList
-		if err := s.client.List(ctx, &services, client.InNamespace(s.namespace)); err != nil {
+		if err := s.client.List(ctx, &services, client.InNamespace(o.Namespace)); err != nil {
 			return nil, fmt.Errorf("listing the services that may name the policy: %w", err)
 		}
 		e = view.ExplainPolicy(o, services.Items)
 	case *omev1beta1.InferenceService:
 		e = view.ExplainService(o, now())
 	}
-	e.Events, err = s.events(ctx, k, name)
-	if err != nil {
+	var err error
+	if e.Events, err = s.events(ctx, k, obj); err != nil {
 		// An explanation without events is better than none.
 		_, _ = fmt.Fprintf(s.streams.ErrOut, "warning: the events could not be read: %v\n", err)
 	}
 	return e, nil
 }
 
-func (s *session) events(ctx context.Context, k kind, name string) ([]view.Event, error) {
+func (s *session) events(ctx context.Context, k kind, obj client.Object) ([]view.Event, error) {
 	var list eventsv1.EventList
-	err := s.client.List(ctx, &list, client.InNamespace(s.namespace), client.MatchingFields{"regarding.kind": k.name, "regarding.name": name})
+	err := s.client.List(ctx, &list, client.InNamespace(obj.GetNamespace()), client.MatchingFields{"regarding.kind": k.name, "regarding.name": obj.GetName()})
 	return view.Events(list.Items, shownEvents), err
 }

@@ -81,24 +81,42 @@ func kindOf(word string) (kind, error) {
 	return kind{}, fmt.Errorf("unknown kind %q: must be one of %s", word, kindNames())
 }
 
-// objectOf reads KIND/NAME or KIND NAME. Where one kind only makes sense, its name may stand alone.
-func objectOf(args []string, alone string) (kind, string, error) {
+// objectOf reads KIND/NAME or KIND NAME. Where only one kind makes sense, its name may stand alone.
+func objectOf(args []string, only string) (kind, string, error) {
 	var word, name string
 	switch {
 	case len(args) == 2:
 		word, name = args[0], args[1]
 	case len(args) == 1 && strings.Contains(args[0], "/"):
 		word, name, _ = strings.Cut(args[0], "/")
-	case len(args) == 1 && alone != "":
-		word, name = alone, args[0]
+	case len(args) == 1 && only != "":
+		word, name = only, args[0]
 	default:
 		return kind{}, "", fmt.Errorf("name one object as KIND/NAME, with KIND one of %s", kindNames())
 	}
 	k, err := kindOf(word)
-	if err == nil && name == "" {
-		err = fmt.Errorf("%q has no name after the kind", strings.Join(args, " "))
+	switch {
+	case err != nil:
+		return k, "", err
+	case name == "":
+		return k, "", fmt.Errorf("%q has no name after the kind", strings.Join(args, " "))
+	case only != "" && k.name != only:
+		return k, "", fmt.Errorf("%s is not an %s", strings.Join(args, " "), only)
 	}
-	return k, name, err
+	return k, name, nil
+}
+
+// named connects, and reads the object that the arguments name.
+func (s *session) named(ctx context.Context, args []string, only string) (kind, client.Object, error) {
+	k, name, err := objectOf(args, only)
+	if err != nil {
+		return k, nil, err
+	}
+	if err := s.connect(); err != nil {
+		return k, nil, err
+	}
+	obj, err := s.read(ctx, k, name)
+	return k, obj, err
 }
 
 // read gets one object of a kind.

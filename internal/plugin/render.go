@@ -67,17 +67,7 @@ Nothing is written. The metric providers are read from the ConfigMap in the mana
 			if o.policy != "" && o.file != "" {
 				return fmt.Errorf("--policy %s and --filename %s exclude each other: the file names its policy", o.policy, o.file)
 			}
-			k, name, err := objectOf(args, view.KindService)
-			if err != nil {
-				return err
-			}
-			if k.name != view.KindService {
-				return fmt.Errorf("%s is not an InferenceService: a policy is rendered for the components of one", args[0])
-			}
-			if err := s.connect(); err != nil {
-				return err
-			}
-			obj, err := s.read(cmd.Context(), k, name)
+			_, obj, err := s.named(cmd.Context(), args, view.KindService)
 			if err != nil {
 				return err
 			}

@@ -110,12 +110,9 @@ func (s *session) report(ctx context.Context, args []string, chosen selection, p
 	asker := ranking.Asker{Metrics: metrics, Settings: prometheus.Prometheus, Groups: s.client, Now: time.Now}
 	var lines []view.Line
 	var tidals []tidalv1alpha1.Tidal
-	namespace := s.namespace
-	defer func() { s.namespace = namespace }()
 	for i, obj := range objects {
-		s.namespace = obj.GetNamespace()
 		lines = append(lines, asked[i].line(obj))
-		e, err := s.explain(ctx, asked[i], obj.GetName())
+		e, err := s.explain(ctx, asked[i], obj)
 		if err != nil {
 			return nil, err
 		}
@@ -151,11 +148,7 @@ func (s *session) report(ctx context.Context, args []string, chosen selection, p
 // reported reads the objects of a report, each with its kind.
 func (s *session) reported(ctx context.Context, args []string, chosen selection) (all []client.Object, asked []kind, err error) {
 	if len(args) > 0 {
-		k, name, err := objectOf(args, "")
-		if err != nil {
-			return nil, nil, err
-		}
-		obj, err := s.read(ctx, k, name)
+		k, obj, err := s.named(ctx, args, "")
 		return []client.Object{obj}, []kind{k}, err
 	}
 	for _, k := range kinds {

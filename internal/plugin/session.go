@@ -24,10 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
-	autoscalingv1alpha1 "github.com/pd-orchestrator/pd-orchestrator/api/autoscaling/v1alpha1"
-	elasticscalerv1alpha1 "github.com/pd-orchestrator/pd-orchestrator/api/elasticscaler/v1alpha1"
-	omev1beta1 "github.com/pd-orchestrator/pd-orchestrator/api/ome/v1beta1"
-	tidalv1alpha1 "github.com/pd-orchestrator/pd-orchestrator/api/tidal/v1alpha1"
+	"github.com/pd-orchestrator/pd-orchestrator/api"
 	"github.com/pd-orchestrator/pd-orchestrator/internal/plugin/view"
 )
 
@@ -35,10 +32,7 @@ import (
 func newScheme() *runtime.Scheme {
 	scheme := runtime.NewScheme()
 	utilruntime.Must(clientgoscheme.AddToScheme(scheme))
-	utilruntime.Must(autoscalingv1alpha1.AddToScheme(scheme))
-	utilruntime.Must(elasticscalerv1alpha1.AddToScheme(scheme))
-	utilruntime.Must(omev1beta1.AddToScheme(scheme))
-	utilruntime.Must(tidalv1alpha1.AddToScheme(scheme))
+	utilruntime.Must(api.AddToScheme(scheme))
 	return scheme
 }
 

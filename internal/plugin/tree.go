@@ -47,14 +47,7 @@ autoscalers; an AutoscalerPolicy with the components that name it.`,
 			if err := out.check(); err != nil {
 				return err
 			}
-			k, name, err := objectOf(args, "")
-			if err != nil {
-				return err
-			}
-			if err := s.connect(); err != nil {
-				return err
-			}
-			obj, err := s.read(cmd.Context(), k, name)
+			_, obj, err := s.named(cmd.Context(), args, "")
 			if err != nil {
 				return err
 			}

@@ -272,6 +272,8 @@ func startWatching(t *testing.T, w *ometest.World, workload string) *watching {
 	go func() {
 		defer close(seen.done)
 		last := time.Now()
+		ticker := time.NewTicker(testkit.PollInterval)
+		defer ticker.Stop()
 		for ctx.Err() == nil {
 			list := &unstructured.UnstructuredList{}
 			list.SetGroupVersionKind(ometest.Kinds["hpa"].GroupVersion().WithKind("HorizontalPodAutoscalerList"))
@@ -294,7 +296,7 @@ func startWatching(t *testing.T, w *ometest.World, workload string) *watching {
 			seen.most, seen.without = max(seen.most, there), max(seen.without, time.Since(last))
 			n, _, _ := unstructured.NestedInt64(deployment.Object, "spec", "replicas")
 			seen.counts[n] = true
-			time.Sleep(20 * time.Millisecond)
+			<-ticker.C
 		}
 	}()
 	t.Cleanup(cancel)
