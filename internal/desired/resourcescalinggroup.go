@@ -183,7 +183,7 @@ func groupConditions(rsg *v1alpha1.ResourceScalingGroup, o GroupObservation, cur
 	all := []metav1.Condition{readyCondition(rsg, o, current, ready), scalableCondition(rsg)}
 	if len(o.Baselines.Unknown) > 0 {
 		all = append(all, condition.New(v1alpha1.ConditionBaselineUnknown, true, v1alpha1.ReasonFoundAtZero, fmt.Sprintf(
-			"the base workloads of targets [%s] have 0 replicas and nothing says how many they should have: scale them up, or set the counts in ConfigMap %s",
+			"nothing says how many replicas targets [%s] should have, since their base workloads have 0 or are not there: scale them up, or set the counts in ConfigMap %s",
 			strings.Join(o.Baselines.Unknown, " "), ReplicaConfigName(rsg.Name))))
 	} else if len(o.Baselines.Counts) == len(rsg.Spec.TargetResources) {
 		all = append(all, condition.New(v1alpha1.ConditionBaselineUnknown, false, v1alpha1.ReasonBaselineRecorded, "every target has a count"))

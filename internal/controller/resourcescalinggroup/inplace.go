@@ -90,14 +90,15 @@ func (r *Reconciler) setCount(ctx context.Context, p *pass, t target, config v1a
 	return nil
 }
 
-// wasSettledAt reports whether an earlier pass over this spec already wanted the count.
+// wasSettledAt reports whether the target had the count that this spec wants at an earlier pass. That a pass wanted it is not
+// enough: its write may have failed.
 func (p *pass) wasSettledAt(target string, count int32) bool {
 	if p.rsg.Status.ObservedGeneration != p.rsg.Generation {
 		return false
 	}
 	for _, t := range p.rsg.Status.Targets {
 		if t.Name == target {
-			return t.DesiredReplicas != nil && *t.DesiredReplicas == count
+			return t.DesiredReplicas != nil && *t.DesiredReplicas == count && t.ReadyReplicas != nil && *t.ReadyReplicas == count
 		}
 	}
 	return false
