@@ -180,7 +180,13 @@ func TestNoDataPolicies(t *testing.T) {
 			}
 			w.Evaluated(server, 3)
 			counts.Wait(tc.counts...)
-			if in := input(t, w.Live(), "missing"); in.Reason != v1alpha1.ReasonNoData || in.Value != "" {
+			decided := w.Until("the decision in the status", func(s *v1alpha1.ElasticScaler) error {
+				if s.Status.LastDecision == nil {
+					return errors.New("there is none")
+				}
+				return nil
+			})
+			if in := input(t, decided, "missing"); in.Reason != v1alpha1.ReasonNoData || in.Value != "" {
 				t.Errorf("the input is %+v, want no value and the reason", in)
 			}
 		})
