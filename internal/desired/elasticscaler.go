@@ -215,7 +215,8 @@ func ElasticScalerStatus(scaler *v1alpha1.ElasticScaler, o ScalerObservation, no
 			s.CurrentReplicas = o.Decision.CurrentReplicas
 		}
 	}
-	if o.ByHPA && o.HPA != nil && o.HPA.Status.ObservedGeneration != nil {
+	// Conditions are there once its controller has looked. A generation is not, on Kubernetes 1.28.
+	if o.ByHPA && o.HPA != nil && len(o.HPA.Status.Conditions) > 0 {
 		s.DesiredReplicas = &o.HPA.Status.DesiredReplicas
 		s.LastScaleTime = o.HPA.Status.LastScaleTime
 	}

@@ -254,3 +254,30 @@ func TestASignalSetsABound(t *testing.T) {
 		}
 	}
 }
+
+// What the HPA wants is shown once its controller has looked, also where that tells no generation, as on Kubernetes 1.28.
+func TestTheCountOfTheHPAIsMirrored(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		status autoscalingv2.HorizontalPodAutoscalerStatus
+		want   *int32
+	}{
+		"nobody has looked": {autoscalingv2.HorizontalPodAutoscalerStatus{}, nil},
+		"without a generation": {autoscalingv2.HorizontalPodAutoscalerStatus{
+			DesiredReplicas: 4, Conditions: []autoscalingv2.HorizontalPodAutoscalerCondition{{Type: autoscalingv2.ScalingActive, Status: corev1.ConditionTrue}},
+		}, new(int32(4))},
+		"with one": {autoscalingv2.HorizontalPodAutoscalerStatus{
+			DesiredReplicas: 5, ObservedGeneration: new(int64(1)), Conditions: []autoscalingv2.HorizontalPodAutoscalerCondition{{Type: autoscalingv2.ScalingActive, Status: corev1.ConditionTrue}},
+		}, new(int32(5))},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			scaler := scalerOf(v1alpha1.MetricsTriggerType)
+			scaler.Spec.Trigger.MetricsTrigger = &v1alpha1.MetricsTrigger{ScalingAlgorithm: "HPA"}
+			got := ElasticScalerStatus(scaler, ScalerObservation{ByHPA: true, HPA: &autoscalingv2.HorizontalPodAutoscaler{Status: tc.status}}, metav1.NewTime(time.Unix(0, 0))).DesiredReplicas
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("desiredReplicas (-want +got):\n%s", diff)
+			}
+		})
+	}
+}

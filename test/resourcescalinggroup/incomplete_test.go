@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/version"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/pd-orchestrator/pd-orchestrator/api/autoscaling/v1alpha1"
@@ -127,6 +128,9 @@ func TestAdmissionRefusesAWorkload(t *testing.T) {
 		Spec: admissionv1.ValidatingAdmissionPolicyBindingSpec{
 			PolicyName: policy.Name, ValidationActions: []admissionv1.ValidationAction{admissionv1.Deny},
 		},
+	}
+	if got := env.Lab.KubernetesVersion(); version.MustParseSemantic(got).LessThan(version.MajorMinor(1, 30)) {
+		t.Skipf("left out on Kubernetes %s: ValidatingAdmissionPolicy came with 1.30", got)
 	}
 	w.Create(policy, binding)
 	t.Cleanup(func() { deleteAtEnd(w, policy, binding) })
