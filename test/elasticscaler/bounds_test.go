@@ -1,6 +1,7 @@
 package elasticscaler
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -48,9 +49,12 @@ func TestTheBoundsHold(t *testing.T) {
 	}
 	w.Edit(func(s *v1alpha1.ElasticScaler) { s.Spec.MinReplicas = new(int32(3)) })
 	counts.Wait(3, 5, 4, 2, 3)
-	if s := w.Live().Status; *s.MinReplicas != 3 || *s.MaxReplicas != 4 {
-		t.Errorf("the bounds in the status are %d and %d", *s.MinReplicas, *s.MaxReplicas)
-	}
+	w.Until("the bounds in the status", func(s *v1alpha1.ElasticScaler) error {
+		if *s.Status.MinReplicas != 3 || *s.Status.MaxReplicas != 4 {
+			return fmt.Errorf("they are %d and %d", *s.Status.MinReplicas, *s.Status.MaxReplicas)
+		}
+		return nil
+	})
 }
 
 // New bounds hold although the metric is missing.

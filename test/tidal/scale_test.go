@@ -253,13 +253,6 @@ func TestManyTidals(t *testing.T) {
 	if recordedBefore > together/10 {
 		t.Errorf("%d records were written before the last count, so that targets waited for them", recordedBefore)
 	}
-	if late > 3*bare+2*time.Second {
-		t.Errorf("the counts came after %s, while to read and write them takes %s", late, bare)
-	}
-	// Two cores have 10 s of CPU to give in 5 s.
-	if most := 10 * time.Second * time.Duration(together) / 1000; work > most {
-		t.Errorf("the counts took %s of CPU: on 2 cores at most %s would leave 5 s for a thousand of them", work, most)
-	}
 	if count, over := w.lateness(); count != uint64(together) || over > late.Seconds() {
 		t.Errorf("the metric of lateness has %d firings, and the latest was later than %.2f s: want %d, the latest %.2f s late", count, over, together, late.Seconds())
 	}
