@@ -85,7 +85,8 @@ func (w *World) For(tb testing.TB) *World {
 }
 
 func (w *World) end() {
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	// Long enough for a thousand objects on a busy machine.
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
 	if w.T.Failed() {
 		w.T.Log(w.describe(ctx))
