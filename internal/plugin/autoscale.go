@@ -51,10 +51,7 @@ own autoscaler outranks it), or Unresolved. With explain, the same in words, wit
 				if err != nil {
 					return err
 				}
-				if done, err := out.encode(s.streams.Out, e); done {
-					return err
-				}
-				return e.Print(s.streams.Out, s.style(), now())
+				return s.showExplanation(out, e)
 			}
 			return s.autoscaleStatus(cmd.Context(), obj.(*omev1beta1.InferenceService), liveScale, out)
 		},

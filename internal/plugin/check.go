@@ -118,11 +118,7 @@ func (s *session) check(ctx context.Context, files []string, recursive, server b
 	if visited != nil {
 		return visited
 	}
-	done, err := out.encode(s.streams.Out, report)
-	if !done {
-		err = report.Print(s.streams.Out, s.style())
-	}
-	if err == nil && report.Refused() > 0 {
+	if err = s.show(out, report, report.Print); err == nil && report.Refused() > 0 {
 		return errUnmet
 	}
 	return err

@@ -3,6 +3,7 @@ package plugin
 import (
 	"context"
 	"fmt"
+	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -48,11 +49,7 @@ Kinds: ` + kindNames() + `.`,
 			if err != nil {
 				return err
 			}
-			done, err := out.encode(s.streams.Out, e)
-			if !done {
-				err = e.Print(s.streams.Out, s.style(), now())
-			}
-			if err == nil && check && len(e.Troubles) > 0 {
+			if err = s.showExplanation(out, e); err == nil && check && len(e.Troubles) > 0 {
 				return errUnmet
 			}
 			return err
@@ -61,6 +58,10 @@ Kinds: ` + kindNames() + `.`,
 	cmd.Flags().BoolVar(&check, "check", false, "end with exit code 2 if something is wrong")
 	out.add(cmd, formatTable, formatJSON, formatYAML)
 	return cmd
+}
+
+func (s *session) showExplanation(out output, e *view.Explanation) error {
+	return s.show(out, e, func(w io.Writer, style view.Style) error { return e.Print(w, style, now()) })
 }
 
 // explain reads what belongs to the explanation of an object.

@@ -1,28 +1,23 @@
 package plugin
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	autoscalingv1alpha1 "github.com/pd-orchestrator/pd-orchestrator/api/autoscaling/v1alpha1"
 	tidalv1alpha1 "github.com/pd-orchestrator/pd-orchestrator/api/tidal/v1alpha1"
 	"github.com/pd-orchestrator/pd-orchestrator/internal/config"
-	"github.com/pd-orchestrator/pd-orchestrator/internal/decide/clone"
 	"github.com/pd-orchestrator/pd-orchestrator/internal/decide/victims"
 	"github.com/pd-orchestrator/pd-orchestrator/internal/desired"
-	"github.com/pd-orchestrator/pd-orchestrator/internal/kube"
 	"github.com/pd-orchestrator/pd-orchestrator/internal/metricsource"
 	"github.com/pd-orchestrator/pd-orchestrator/internal/plugin/view"
 	"github.com/pd-orchestrator/pd-orchestrator/internal/ranking"
@@ -49,6 +44,11 @@ func (f *prometheusFlags) source() (metricsource.Querier, error) {
 	return metricsource.NewPrometheus(metricsource.PrometheusOptions{
 		Address: f.Address, BearerTokenFile: f.BearerTokenFile, CAFile: f.CAFile, Timeout: f.Timeout(),
 	})
+}
+
+// asker ranks groups as the manager does, with what the user has named.
+func (s *session) asker(f prometheusFlags, metrics metricsource.Querier) ranking.Asker {
+	return ranking.Asker{Metrics: metrics, Settings: f.Prometheus, Groups: s.client, Workloads: s.client, Now: now}
 }
 
 func (s *session) nextCommand(use string) *cobra.Command {
@@ -92,18 +92,15 @@ here, through a port-forward say. Without it the order is that of the annotation
 			}
 			report := &view.Next{Firings: view.Firings(tidals, now(), firings)}
 			report.APIVersion, report.Kind = view.APIVersion, "Next"
-			asker := ranking.Asker{Metrics: metrics, Settings: prometheus.Prometheus, Groups: s.client, Now: time.Now}
+			asker := s.asker(prometheus, metrics)
 			for i := range groups {
-				order, err := s.nextGroup(cmd.Context(), &groups[i], asker)
+				order, err := nextGroup(cmd.Context(), &groups[i], asker)
 				if err != nil {
 					return err
 				}
 				report.Groups = append(report.Groups, *order)
 			}
-			if done, err := out.encode(s.streams.Out, report); done {
-				return err
-			}
-			return report.Print(s.streams.Out, s.style(), now(), chosen.allNamespaces)
+			return s.show(out, report, func(w io.Writer, style view.Style) error { return report.Print(w, style, now(), chosen.allNamespaces) })
 		},
 	}
 	cmd.Flags().IntVar(&firings, "firings", 10, "how many firings, from 1 to 1000")
@@ -156,59 +153,30 @@ func (s *session) whatComes(ctx context.Context, args []string, chosen selection
 }
 
 // nextGroup orders the groups of a ResourceScalingGroup as a scale-down of all of them would.
-func (s *session) nextGroup(ctx context.Context, g *autoscalingv1alpha1.ResourceScalingGroup, asker ranking.Asker) (*view.RemovalOrder, error) {
+func nextGroup(ctx context.Context, g *autoscalingv1alpha1.ResourceScalingGroup, asker ranking.Asker) (*view.RemovalOrder, error) {
 	order := &view.RemovalOrder{Group: view.ReferenceTo(view.KindGroup, g)}
 	if g.Spec.ScalingStrategy.Type == autoscalingv1alpha1.InplaceScaling {
 		return nil, errors.New("it has strategy InplaceScaling, and so no groups to remove")
 	}
 	var candidates []victims.Candidate
 	for _, status := range g.Status.Groups {
-		if status.Phase == autoscalingv1alpha1.GroupRemoving || status.Phase == autoscalingv1alpha1.GroupAtZero {
-			continue
-		}
-		annotation, err := s.annotation(ctx, g, status.ID)
-		if err != nil {
-			return nil, err
-		}
-		candidates = append(candidates, victims.Candidate{ID: status.ID, Incomplete: status.ID != 0 && status.Phase == autoscalingv1alpha1.GroupCreating, Annotation: annotation})
-	}
-	var ranked victims.Ranking
-	if metric := desired.ScaleDownMetric(g); metric != nil {
-		ranked = asker.Rank(ctx, g, *metric, candidates)
-		if asker.Metrics == nil {
-			ranked.Message = "this command was not told of Prometheus: pass --prometheus to rank as the manager does"
+		if status.Phase != autoscalingv1alpha1.GroupRemoving && status.Phase != autoscalingv1alpha1.GroupAtZero {
+			candidates = append(candidates, victims.Candidate{ID: status.ID, Incomplete: status.ID != 0 && status.Phase == autoscalingv1alpha1.GroupCreating})
 		}
 	}
-	choice := victims.Choose(len(candidates), candidates, desired.ScaleDownOrder(g), ranked)
+	if len(candidates) == 0 {
+		return order, nil
+	}
+	choice, ranked, err := asker.Choose(ctx, g, len(candidates), candidates)
+	if err != nil {
+		return nil, err
+	}
+	if asker.Metrics == nil && ranked.Reason != "" {
+		ranked.Message = "this command was not told of Prometheus: pass --prometheus to rank as the manager does"
+	}
 	order.Order, order.Level, order.Why, order.MetricReason, order.MetricMessage = choice.Victims, choice.Level, choice.Why, ranked.Reason, ranked.Message
 	for _, v := range choice.Values {
 		order.Values = append(order.Values, autoscalingv1alpha1.GroupValue{ID: v.ID, Value: desired.FormatValue(v.Value)})
 	}
 	return order, nil
-}
-
-// annotation is the value that a group's first workload carries, nil for none.
-func (s *session) annotation(ctx context.Context, g *autoscalingv1alpha1.ResourceScalingGroup, id int32) (*string, error) {
-	if len(g.Spec.TargetResources) == 0 {
-		return nil, nil
-	}
-	first := g.Spec.TargetResources[0]
-	ref, wrong := resolved(first)
-	if wrong != "" {
-		return nil, nil // The status tells what.
-	}
-	key := types.NamespacedName{Namespace: cmp.Or(first.ResourceRef.Namespace, g.Namespace), Name: ref.Name}
-	if id != 0 {
-		key = types.NamespacedName{Namespace: g.Namespace, Name: clone.OwnerOf(g).WorkloadName(ref.Name, id)}
-	}
-	u := kube.NewWorkload(ref.Kind.GroupVersionKind)
-	if err := s.client.Get(ctx, key, u); apierrors.IsNotFound(err) {
-		return nil, nil
-	} else if err != nil {
-		return nil, err
-	}
-	if value, ok := u.GetAnnotations()[autoscalingv1alpha1.AnnotationMetricValue]; ok {
-		return &value, nil
-	}
-	return nil, nil
 }

@@ -19,7 +19,6 @@ import (
 	tidalv1alpha1 "github.com/pd-orchestrator/pd-orchestrator/api/tidal/v1alpha1"
 	"github.com/pd-orchestrator/pd-orchestrator/internal/metricsource"
 	"github.com/pd-orchestrator/pd-orchestrator/internal/plugin/view"
-	"github.com/pd-orchestrator/pd-orchestrator/internal/ranking"
 )
 
 // reportFirings is how many firings a report shows.
@@ -107,16 +106,17 @@ func (s *session) report(ctx context.Context, args []string, chosen selection, p
 	if metrics == nil {
 		r.Notes = append(r.Notes, "Without plots, since no Prometheus was named: pass --prometheus.")
 	}
-	asker := ranking.Asker{Metrics: metrics, Settings: prometheus.Prometheus, Groups: s.client, Now: time.Now}
+	asker := s.asker(prometheus, metrics)
 	var lines []view.Line
 	var tidals []tidalv1alpha1.Tidal
+	grown := &forest{client: s.client, pods: true}
 	for i, obj := range objects {
 		lines = append(lines, asked[i].line(obj))
 		e, err := s.explain(ctx, asked[i], obj)
 		if err != nil {
 			return nil, err
 		}
-		tree, err := (&forest{client: s.client, pods: true}).tree(ctx, obj)
+		tree, err := grown.tree(ctx, asked[i], obj)
 		if err != nil {
 			return nil, err
 		}
@@ -131,11 +131,11 @@ func (s *session) report(ctx context.Context, args []string, chosen selection, p
 			tidals = append(tidals, *known)
 		case *autoscalingv1alpha1.ResourceScalingGroup:
 			if known.Spec.ScalingStrategy.Type != autoscalingv1alpha1.InplaceScaling {
-				order, err := s.nextGroup(ctx, known, asker)
-				if err != nil {
-					return nil, err
+				if order, err := nextGroup(ctx, known, asker); err != nil {
+					r.Notes = append(r.Notes, fmt.Sprintf("Without the order in which groups of %s would go: %v.", e.Object, err))
+				} else {
+					r.Next.Groups = append(r.Next.Groups, *order)
 				}
-				r.Next.Groups = append(r.Next.Groups, *order)
 			}
 		}
 		r.Objects = append(r.Objects, o)

@@ -118,6 +118,14 @@ func (o *output) encode(w io.Writer, document any) (bool, error) {
 	return true, err
 }
 
+// show writes a document in the format that was asked for, or else as text.
+func (s *session) show(o output, document any, text func(io.Writer, view.Style) error) error {
+	if done, err := o.encode(s.streams.Out, document); done {
+		return err
+	}
+	return text(s.streams.Out, s.style())
+}
+
 // explainError adds what a user can do to the errors that are met most.
 func explainError(err error) string {
 	switch {

@@ -47,18 +47,15 @@ autoscalers; an AutoscalerPolicy with the components that name it.`,
 			if err := out.check(); err != nil {
 				return err
 			}
-			_, obj, err := s.named(cmd.Context(), args, "")
+			k, obj, err := s.named(cmd.Context(), args, "")
 			if err != nil {
 				return err
 			}
-			root, err := (&forest{client: s.client, pods: !withoutPods}).tree(cmd.Context(), obj)
+			root, err := (&forest{client: s.client, pods: !withoutPods}).tree(cmd.Context(), k, obj)
 			if err != nil {
 				return err
 			}
-			if done, err := out.encode(s.streams.Out, root); done {
-				return err
-			}
-			return root.Print(s.streams.Out, s.style())
+			return s.show(out, root, root.Print)
 		},
 	}
 	cmd.Flags().BoolVar(&withoutPods, "without-pods", false, "leave pods out")
@@ -85,13 +82,7 @@ func state(l view.Line) (string, bool) {
 	return "not ready: " + reason, true
 }
 
-func (f *forest) tree(ctx context.Context, obj client.Object) (*view.Node, error) {
-	var k kind
-	for _, candidate := range kinds {
-		if fmt.Sprintf("%T", candidate.make()) == fmt.Sprintf("%T", obj) {
-			k = candidate
-		}
-	}
+func (f *forest) tree(ctx context.Context, k kind, obj client.Object) (*view.Node, error) {
 	node := &view.Node{Object: view.ReferenceTo(k.name, obj)}
 	node.State, node.Trouble = state(k.line(obj))
 	if slices.Contains(f.path, node.Object) {
@@ -328,7 +319,7 @@ func (f *forest) reference(ctx context.Context, node *view.Node, apiVersion, kin
 		} else if err != nil {
 			return err
 		}
-		child, err := f.tree(ctx, obj)
+		child, err := f.tree(ctx, k, obj)
 		if err != nil {
 			return err
 		}

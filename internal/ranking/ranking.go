@@ -1,25 +1,30 @@
-// Package ranking asks Prometheus for the values that rank the groups of a ResourceScalingGroup, for all who ask: the
-// controller that removes groups, and the plug-in that says which would go.
+// Package ranking chooses which groups of a ResourceScalingGroup go first, with the values that Prometheus and annotations
+// give, for all who ask: the controller that removes groups, and the plug-in that says which would go.
 package ranking
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/pd-orchestrator/pd-orchestrator/api/autoscaling/v1alpha1"
 	"github.com/pd-orchestrator/pd-orchestrator/internal/config"
+	"github.com/pd-orchestrator/pd-orchestrator/internal/decide/clone"
 	"github.com/pd-orchestrator/pd-orchestrator/internal/decide/groupspec"
 	"github.com/pd-orchestrator/pd-orchestrator/internal/decide/victims"
+	"github.com/pd-orchestrator/pd-orchestrator/internal/desired"
 	"github.com/pd-orchestrator/pd-orchestrator/internal/metricsource"
 )
 
-// Asker asks for values. Groups must be set.
+// Asker asks for values. Groups, Workloads and Now must be set.
 type Asker struct {
 	// Metrics is Prometheus, nil where none is configured.
 	Metrics metricsource.Querier
@@ -27,12 +32,73 @@ type Asker struct {
 	Settings config.Prometheus
 	// Groups lists the ResourceScalingGroups whose series could be taken for those of another.
 	Groups client.Reader
+	// Workloads reads annotations. It must read from the API server: whoever sets them and then scales down sees to the order
+	// of the two, and watches of two kinds do not.
+	Workloads client.Reader
 	// Now is the present moment.
 	Now func() time.Time
 }
 
-// Rank asks for one value per candidate. Whatever is wrong with the answer is the ranking's reason.
-func (a Asker) Rank(ctx context.Context, rsg *v1alpha1.ResourceScalingGroup, metric v1alpha1.ScaleDownMetric, candidates []victims.Candidate) victims.Ranking {
+// Choose picks n of the candidates, and says what the metric said of them: nothing where none is configured. The annotations
+// of the candidates are read where the metric does not decide; the error is that they could not be read.
+func (a Asker) Choose(ctx context.Context, rsg *v1alpha1.ResourceScalingGroup, n int, candidates []victims.Candidate) (victims.Choice, victims.Ranking, error) {
+	var ranked victims.Ranking
+	if m := desired.ScaleDownMetric(rsg); m != nil {
+		ranked = a.rank(ctx, rsg, *m, candidates)
+	}
+	if ranked.Reason != v1alpha1.ReasonMetricUsed {
+		annotations, err := a.annotations(ctx, rsg)
+		if err != nil {
+			return victims.Choice{}, ranked, err
+		}
+		for i := range candidates {
+			candidates[i].Annotation = annotations[candidates[i].ID]
+		}
+	}
+	return victims.Choose(n, candidates, desired.ScaleDownOrder(rsg), ranked), ranked, nil
+}
+
+// annotations are the values of autoscaling.rsg.metric.values on the groups' first workloads, by group id.
+func (a Asker) annotations(ctx context.Context, rsg *v1alpha1.ResourceScalingGroup) (map[int32]*string, error) {
+	found := map[int32]*string{}
+	if len(rsg.Spec.TargetResources) == 0 {
+		return found, nil
+	}
+	first := rsg.Spec.TargetResources[0].ResourceRef
+	ref, err := clone.Resolve(first)
+	if err != nil {
+		return nil, fmt.Errorf("reading the annotations of the groups: %w", err)
+	}
+	keep := func(id int32, obj client.Object) {
+		if v, ok := obj.GetAnnotations()[v1alpha1.AnnotationMetricValue]; ok {
+			found[id] = &v
+		}
+	}
+	gvk := ref.Kind.GroupVersionKind
+	base := &metav1.PartialObjectMetadata{}
+	base.SetGroupVersionKind(gvk)
+	err = a.Workloads.Get(ctx, types.NamespacedName{Namespace: cmp.Or(first.Namespace, rsg.Namespace), Name: ref.Name}, base)
+	if client.IgnoreNotFound(err) != nil {
+		return nil, fmt.Errorf("reading the annotation of group 0: %w", err)
+	}
+	keep(0, base)
+	clones := &metav1.PartialObjectMetadataList{}
+	clones.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
+	if err := a.Workloads.List(ctx, clones, client.InNamespace(rsg.Namespace), client.MatchingLabels{v1alpha1.LabelName: rsg.Name}); err != nil {
+		return nil, fmt.Errorf("reading the annotations of the groups: %w", err)
+	}
+	owner := clone.OwnerOf(rsg)
+	for i := range clones.Items {
+		obj := &clones.Items[i]
+		if id, ours := owner.IDOf(obj.Labels); ours && id != 0 && obj.Name == owner.WorkloadName(ref.Name, id) {
+			keep(id, obj)
+		}
+	}
+	return found, nil
+}
+
+// rank asks for one value per candidate. Whatever is wrong with the answer is the ranking's reason.
+func (a Asker) rank(ctx context.Context, rsg *v1alpha1.ResourceScalingGroup, metric v1alpha1.ScaleDownMetric, candidates []victims.Candidate) victims.Ranking {
 	if a.Metrics == nil {
 		return victims.Ranking{Reason: v1alpha1.ReasonPrometheusNotConfigured, Message: "the manager has no prometheus.address"}
 	}

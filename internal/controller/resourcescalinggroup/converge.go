@@ -16,7 +16,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -123,21 +122,16 @@ func (p *pass) settleRecord(before []int32, plan groups.Plan) {
 
 // choose picks the victims and puts them on record before anything is done to them.
 func (r *Reconciler) choose(ctx context.Context, p *pass, plan groups.Plan) error {
-	annotations, err := r.annotations(ctx, p)
+	candidates := make([]victims.Candidate, 0, len(plan.Candidates))
+	for _, g := range plan.Candidates {
+		candidates = append(candidates, victims.Candidate{ID: g.ID, Incomplete: len(g.Missing) > 0})
+	}
+	asker := ranking.Asker{Metrics: r.Metrics, Settings: r.Prometheus, Groups: r.Client, Workloads: r.APIReader, Now: r.Clock.Now}
+	choice, ranked, err := asker.Choose(ctx, p.rsg, plan.Excess, candidates)
 	if err != nil {
 		return err
 	}
-	candidates := make([]victims.Candidate, 0, len(plan.Candidates))
-	for _, g := range plan.Candidates {
-		candidates = append(candidates, victims.Candidate{ID: g.ID, Incomplete: len(g.Missing) > 0, Annotation: annotations[g.ID]})
-	}
-	var ranked victims.Ranking
-	if m := desired.ScaleDownMetric(p.rsg); m != nil {
-		asker := ranking.Asker{Metrics: r.Metrics, Settings: r.Prometheus, Groups: r.Client, Now: r.Clock.Now}
-		ranked = asker.Rank(ctx, p.rsg, *m, candidates)
-	}
 	order := desired.ScaleDownOrder(p.rsg)
-	choice := victims.Choose(plan.Excess, candidates, order, ranked)
 	p.status.ScaleDown = desired.ScaleDownRecord(choice, order, ranked.Reason, plan.Remove, metav1.NewTime(r.Clock.Now()).Rfc3339Copy())
 	p.status.MetricReason, p.status.MetricMessage = ranked.Reason, ranked.Message
 	if ranked.Reason == v1alpha1.ReasonMetricUsed {
@@ -190,39 +184,6 @@ func joinIDs(ids []int32) string {
 		return "group " + parts[0]
 	}
 	return "groups " + strings.Join(parts, ", ")
-}
-
-// annotations are the values of autoscaling.rsg.metric.values on the groups' first workloads, by group id. They are read from
-// the API server: whoever sets them and then scales down sees to the order of the two, and the watches of two kinds do not.
-func (r *Reconciler) annotations(ctx context.Context, p *pass) (map[int32]*string, error) {
-	first := p.facts.targets[0]
-	found := map[int32]*string{}
-	keep := func(id int32, obj client.Object) {
-		if v, ok := obj.GetAnnotations()[v1alpha1.AnnotationMetricValue]; ok {
-			found[id] = &v
-		}
-	}
-	gvk := first.kind.GroupVersionKind
-	base := &metav1.PartialObjectMetadata{}
-	base.SetGroupVersionKind(gvk)
-	err := r.APIReader.Get(ctx, types.NamespacedName{Namespace: first.namespace, Name: first.workload}, base)
-	if client.IgnoreNotFound(err) != nil {
-		return nil, fmt.Errorf("reading the annotation of group 0: %w", err)
-	}
-	keep(0, base)
-	clones := &metav1.PartialObjectMetadataList{}
-	clones.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
-	if err := r.APIReader.List(ctx, clones, client.InNamespace(p.rsg.Namespace), client.MatchingLabels{v1alpha1.LabelName: p.rsg.Name}); err != nil {
-		return nil, fmt.Errorf("reading the annotations of the groups: %w", err)
-	}
-	for i := range clones.Items {
-		obj := &clones.Items[i]
-		id, ours := p.facts.owner.IDOf(obj.Labels)
-		if ours && id != 0 && obj.Name == p.facts.owner.WorkloadName(first.workload, id) {
-			keep(id, obj)
-		}
-	}
-	return found, nil
 }
 
 // removeClones deletes the workloads of the victims and, once those are gone, their Services.

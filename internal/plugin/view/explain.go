@@ -7,6 +7,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	autoscalingv1alpha1 "github.com/pd-orchestrator/pd-orchestrator/api/autoscaling/v1alpha1"
 	elasticscalerv1alpha1 "github.com/pd-orchestrator/pd-orchestrator/api/elasticscaler/v1alpha1"
@@ -200,11 +201,7 @@ func (e *Explanation) explainInplace(g *autoscalingv1alpha1.ResourceScalingGroup
 // ExplainScaler explains an ElasticScaler.
 func ExplainScaler(s *elasticscalerv1alpha1.ElasticScaler, now time.Time) *Explanation {
 	e := explanation(ReferenceTo(KindScaler, s))
-	observed := int64(0)
-	if s.Status.ObservedGeneration != nil {
-		observed = *s.Status.ObservedGeneration
-	}
-	e.outdated(observed, s.Generation)
+	e.outdated(ptr.Deref(s.Status.ObservedGeneration, 0), s.Generation)
 	target := Reference{Kind: s.Spec.TargetRef.Kind, Namespace: s.Spec.TargetRef.Namespace, Name: s.Spec.TargetRef.Name}
 	e.say("It scales %s by %s%s.", target, s.Spec.Trigger.Type, bounds(s.Status.MinReplicas, s.Status.MaxReplicas))
 	if d := s.Status.LastDecision; d != nil {
@@ -271,11 +268,7 @@ func explainDecision(d *elasticscalerv1alpha1.Decision, now time.Time) Section {
 func ExplainTidal(t *tidalv1alpha1.Tidal, now time.Time) *Explanation {
 	e := explanation(ReferenceTo(KindTidal, t))
 	s := t.Status
-	observed := int64(0)
-	if s.ObservedGeneration != nil {
-		observed = *s.ObservedGeneration
-	}
-	e.outdated(observed, t.Generation)
+	e.outdated(ptr.Deref(s.ObservedGeneration, 0), t.Generation)
 	target := Reference{Kind: t.Spec.TargetRef.Kind, Namespace: t.Spec.TargetRef.Namespace, Name: t.Spec.TargetRef.Name}
 	if s.ActiveRule == "" {
 		e.say("No rule has fired yet, so the count of %s is left alone.", target)

@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	autoscalingv1alpha1 "github.com/pd-orchestrator/pd-orchestrator/api/autoscaling/v1alpha1"
 	elasticscalerv1alpha1 "github.com/pd-orchestrator/pd-orchestrator/api/elasticscaler/v1alpha1"
@@ -80,11 +81,7 @@ func GroupLine(g *autoscalingv1alpha1.ResourceScalingGroup) Line {
 func ScalerLine(s *elasticscalerv1alpha1.ElasticScaler) Line {
 	l := Line{Object: ReferenceTo(KindScaler, s), Created: s.CreationTimestamp.Time, Current: count(s.Status.CurrentReplicas), Desired: count(s.Status.DesiredReplicas)}
 	l.Scales = strings.ToLower(s.Spec.TargetRef.Kind) + "/" + s.Spec.TargetRef.Name
-	observed := int64(0)
-	if s.Status.ObservedGeneration != nil {
-		observed = *s.Status.ObservedGeneration
-	}
-	l.Ready, l.Why = ready(s.Status.Conditions, observed, s.Generation)
+	l.Ready, l.Why = ready(s.Status.Conditions, ptr.Deref(s.Status.ObservedGeneration, 0), s.Generation)
 	return l
 }
 
@@ -92,11 +89,7 @@ func ScalerLine(s *elasticscalerv1alpha1.ElasticScaler) Line {
 func TidalLine(t *tidalv1alpha1.Tidal) Line {
 	l := Line{Object: ReferenceTo(KindTidal, t), Created: t.CreationTimestamp.Time, Desired: count(t.Status.DesiredReplicas)}
 	l.Scales = strings.ToLower(t.Spec.TargetRef.Kind) + "/" + t.Spec.TargetRef.Name
-	observed := int64(0)
-	if t.Status.ObservedGeneration != nil {
-		observed = *t.Status.ObservedGeneration
-	}
-	l.Ready, l.Why = ready(t.Status.Conditions, observed, t.Generation)
+	l.Ready, l.Why = ready(t.Status.Conditions, ptr.Deref(t.Status.ObservedGeneration, 0), t.Generation)
 	return l
 }
 
