@@ -307,6 +307,14 @@ func causes(t *testing.T, err error) string {
 	return strings.Join(fields, " ")
 }
 
+// duplicate is what the API server says of a second entry with the same key. Kubernetes 1.28 puts the type in Go before it.
+func duplicate(path, key string) string {
+	if strings.HasPrefix(suite.lab.KubernetesVersion(), "1.28.") {
+		key = "map[string]interface {}" + key
+	}
+	return path + ": Duplicate value: " + key
+}
+
 // refused ends the test unless the error is a refusal that holds all these words.
 func refused(t *testing.T, err error, words ...string) {
 	t.Helper()

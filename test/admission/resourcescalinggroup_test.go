@@ -119,7 +119,7 @@ func TestRefusals(t *testing.T) {
 		},
 		"a target name twice": {
 			replication, []string{"name: decode", "name: prefill"},
-			[]string{`spec.targetResources[1]: Duplicate value: `, `{"name":"prefill"}`},
+			[]string{duplicate("spec.targetResources[1]", `{"name":"prefill"}`)},
 		},
 
 		// Illegal references.
@@ -243,7 +243,7 @@ func TestRefusals(t *testing.T) {
 		},
 		"a follower twice": {
 			inplace, []string{"- {resourceName: sidecar", "- {resourceName: worker"},
-			[]string{`spec.scalingStrategy.leaderFollowerConfig.follower[1]: Duplicate value: `, `{"resourceName":"worker"}`},
+			[]string{duplicate("spec.scalingStrategy.leaderFollowerConfig.follower[1]", `{"resourceName":"worker"}`)},
 		},
 		"a ratio of nothing": {
 			inplace, []string{"followRatio: 2", "followRatio: 0"},

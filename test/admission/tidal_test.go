@@ -88,7 +88,7 @@ func TestTidalRefusals(t *testing.T) {
 		"no zone, and a blank":      {[]string{day, "CRON_TZ= "}, []string{"spec.triggers.times.rules[0].cron", "cron must have five fields"}},
 		"zones in zones":            {[]string{day, "TZ=TZ=TZ="}, []string{"spec.triggers.times.rules[0].cron", "cron must have five fields"}},
 		"512 stars":                 {[]string{day, strings.Repeat("*", 512)}, []string{"spec.triggers.times.rules[0].cron", "cron must have five fields"}},
-		"two rules of one name":     {[]string{"name: night", "name: day"}, []string{`spec.triggers.times.rules[1]: Duplicate value: `, `{"name":"day"}`}},
+		"two rules of one name":     {[]string{"name: night", "name: day"}, []string{duplicate("spec.triggers.times.rules[1]", `{"name":"day"}`)}},
 		"a target that is a node's": {[]string{"kind: Deployment", "kind: DaemonSet"}, []string{"spec.targetRef.kind", "this kind has none (a DaemonSet runs one pod on each node, whatever the hour)"}},
 		"a target that is a scaler": {[]string{"kind: Deployment", "kind: HorizontalPodAutoscaler"}, []string{"spec.targetRef.kind", "and not a scaler"}},
 		// What other objects show.

@@ -30,6 +30,9 @@ const crdFolder = "../../config/crd/bases"
 // namespaces are those of the documents; the tables use the first.
 var namespaces = []string{"ai-inference", "scaling-system", "llama-demo"}
 
+// kubernetesVersion is that of the lab, such as 1.37.2.
+var kubernetesVersion string
+
 // client acts as the administrator of the lab that all tests of this package share.
 var client dynamic.Interface
 
@@ -63,6 +66,7 @@ func run(m *testing.M) (code int, err error) {
 		return 1, err
 	}
 	defer func() { err = errors.Join(err, cluster.Stop()) }()
+	kubernetesVersion = cluster.KubernetesVersion()
 	if err := cluster.InstallCRDs(ctx, crdFolder); err != nil {
 		return 1, err
 	}
