@@ -214,7 +214,8 @@ func TestAnUnsteadySourceDoesNotMakeTheCountSwing(t *testing.T) {
 	w := env.World(t)
 	server := w.Server(faulty.Options{})
 	broken, works := faulty.Vector(), faulty.Vector(faulty.Series{Value: "20"})
-	// What is read before the target is known is no evaluation, so there is more at the beginning than the threshold.
+	// An answer that is not decided on before the next one comes counts for nothing, so there are more at the beginning than the
+	// threshold.
 	server.Answer(faulty.Sequence(broken, broken, broken, broken, broken, broken, works, broken, broken, broken, works, works, broken, works, works, works))
 	w.CreateTarget(10)
 	counts := w.Record()
