@@ -2,6 +2,7 @@ package elasticscaler
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -115,6 +116,27 @@ func youngerThan(t *testing.T, obj client.Object) {
 	})
 }
 
+// pairOf is a ResourceScalingGroup that keeps a Deployment at a count, and the Deployment decode at twice that.
+func pairOf(t *testing.T, w *estest.World, name, leader string, replicas int) *autoscalingv1alpha1.ResourceScalingGroup {
+	t.Helper()
+	rsg := &autoscalingv1alpha1.ResourceScalingGroup{}
+	fromYAML(t, w, fmt.Sprintf(`
+apiVersion: autoscaling.openfuyao.com/v1alpha1
+kind: ResourceScalingGroup
+metadata: {name: %s}
+spec:
+  targetResources:
+  - {name: prefill, resourceRef: {apiVersion: apps/v1, kind: Deployment, name: %s, namespace: ai-inference}}
+  - {name: decode, resourceRef: {apiVersion: apps/v1, kind: Deployment, name: decode, namespace: ai-inference}}
+  scalingStrategy:
+    type: InplaceScaling
+    leaderFollowerConfig:
+      leader: {resourceName: prefill, replicas: %d}
+      follower: [{resourceName: decode, followRatio: 2}]
+`, name, leader, replicas), rsg)
+	return rsg
+}
+
 // A ResourceScalingGroup that keeps the count of a leader has the right to it before a scaler that came later.
 func TestAGroupThatKeepsTheCountGoesFirst(t *testing.T) {
 	t.Parallel()
@@ -124,21 +146,7 @@ func TestAGroupThatKeepsTheCountGoesFirst(t *testing.T) {
 	w.CreateTarget(2)
 	w.Create(testkit.MakeDeployment(w.Namespace, "decode").Obj())
 	counts := w.Record()
-	rsg := &autoscalingv1alpha1.ResourceScalingGroup{}
-	fromYAML(t, w, `
-apiVersion: autoscaling.openfuyao.com/v1alpha1
-kind: ResourceScalingGroup
-metadata: {name: pair}
-spec:
-  targetResources:
-  - {name: prefill, resourceRef: {apiVersion: apps/v1, kind: Deployment, name: inference, namespace: ai-inference}}
-  - {name: decode, resourceRef: {apiVersion: apps/v1, kind: Deployment, name: decode, namespace: ai-inference}}
-  scalingStrategy:
-    type: InplaceScaling
-    leaderFollowerConfig:
-      leader: {resourceName: prefill, replicas: 2}
-      follower: [{resourceName: decode, followRatio: 2}]
-`, rsg)
+	rsg := pairOf(t, w, "pair", "inference", 2)
 	w.Create(rsg)
 	youngerThan(t, rsg)
 	w.Create(between(w, server, 1, 10))

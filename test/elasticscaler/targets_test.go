@@ -101,22 +101,7 @@ func TestAGroupThatFollowsARatioIsNoTarget(t *testing.T) {
 	w := env.World(t)
 	server := w.Server(faulty.Options{})
 	tell(server, "queue", "40")
-	rsg := &autoscalingv1alpha1.ResourceScalingGroup{}
-	fromYAML(t, w, `
-apiVersion: autoscaling.openfuyao.com/v1alpha1
-kind: ResourceScalingGroup
-metadata: {name: inference}
-spec:
-  targetResources:
-  - {name: prefill, resourceRef: {apiVersion: apps/v1, kind: Deployment, name: prefill, namespace: ai-inference}}
-  - {name: decode, resourceRef: {apiVersion: apps/v1, kind: Deployment, name: decode, namespace: ai-inference}}
-  scalingStrategy:
-    type: InplaceScaling
-    leaderFollowerConfig:
-      leader: {resourceName: prefill, replicas: 1}
-      follower: [{resourceName: decode, followRatio: 2}]
-`, rsg)
-	w.Create(rsg)
+	w.Create(pairOf(t, w, "inference", "prefill", 1))
 	scaler := between(w, server, 1, 10)
 	scaler.Spec.TargetRef = v1alpha1.TargetReference{APIVersion: "autoscaling.openfuyao.com/v1alpha1", Kind: "ResourceScalingGroup", Name: w.Name}
 	w.Create(scaler)

@@ -125,7 +125,7 @@ spec:
     runner: {name: ome-container, image: "vllm/vllm-openai:v0.9", ports: [{containerPort: 8080}], resources: {requests: {cpu: "1"}}}
 `
 
-// create creates the objects of a text. NAMESPACE in it stands for the namespace.
+// create creates those objects of a text that are not there yet. NAMESPACE in it stands for the namespace.
 func create(ctx context.Context, c client.Client, text, namespace string) error {
 	for document := range strings.SplitSeq(strings.ReplaceAll(text, "NAMESPACE", namespace), "\n---\n") {
 		u := &unstructured.Unstructured{}
@@ -135,7 +135,7 @@ func create(ctx context.Context, c client.Client, text, namespace string) error 
 		if u.GetNamespace() == "" {
 			u.SetNamespace(namespace)
 		}
-		if err := c.Create(ctx, u); err != nil {
+		if err := client.IgnoreAlreadyExists(c.Create(ctx, u)); err != nil {
 			return fmt.Errorf("creating %s %s: %w", u.GetKind(), u.GetName(), err)
 		}
 	}
@@ -156,7 +156,7 @@ func (w *world) apply(text string) {
 	w.T.Helper()
 	// The webhooks may be on their way still.
 	testkit.Eventually(w.T, soon, "the objects to be created", func(ctx context.Context) error {
-		return client.IgnoreAlreadyExists(create(ctx, w.Client, text, w.Namespace))
+		return create(ctx, w.Client, text, w.Namespace)
 	})
 }
 
