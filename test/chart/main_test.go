@@ -3,12 +3,9 @@
 package chart
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -16,14 +13,13 @@ import (
 
 	"github.com/pd-orchestrator/pd-orchestrator/lab"
 	"github.com/pd-orchestrator/pd-orchestrator/test/elasticscaler/estest"
+	"github.com/pd-orchestrator/pd-orchestrator/test/installed"
 )
 
 var (
-	plane      *lab.Lab
-	api        client.WithWatch
-	helm       string
-	kubeconfig string
-	chartDir   string
+	plane *lab.Lab
+	api   client.WithWatch
+	helm  *installed.Helm
 )
 
 func TestMain(m *testing.M) { os.Exit(run(m)) }
@@ -51,42 +47,19 @@ func start(ctx context.Context) error {
 	if plane, err = lab.Start(ctx, lab.Options{WithoutMetrics: true, With: []string{lab.Helm}}); err != nil {
 		return err
 	}
-	if helm, err = plane.Tool(lab.Helm); err != nil {
-		return err
-	}
-	if chartDir, err = filepath.Abs("../../charts/pd-orchestrator"); err != nil {
-		return err
-	}
-	home, err := os.MkdirTemp("", "pdo-chart-")
-	if err != nil {
-		return err
-	}
-	kubeconfig = filepath.Join(home, "kubeconfig")
-	if err := lab.WriteKubeconfig(kubeconfig, plane.AdminConfig()); err != nil {
+	if helm, err = installed.NewHelm(plane); err != nil {
 		return err
 	}
 	api, err = client.NewWithWatch(plane.AdminConfig(), client.Options{Scheme: estest.Scheme()})
 	return err
 }
 
-// runHelm runs Helm and returns what it printed.
-func runHelm(t *testing.T, args ...string) (string, error) {
-	t.Helper()
-	var out bytes.Buffer
-	cmd := exec.CommandContext(t.Context(), helm, args...)
-	home := filepath.Dir(kubeconfig)
-	cmd.Env = []string{"HOME=" + home, "KUBECONFIG=" + kubeconfig, "HELM_CACHE_HOME=" + home, "HELM_CONFIG_HOME=" + home, "HELM_DATA_HOME=" + home}
-	cmd.Stdout, cmd.Stderr = &out, &out
-	err := cmd.Run()
-	return out.String(), err
-}
-
-// mustHelm fails the test where Helm does.
+// mustHelm returns what Helm printed, and fails the test where Helm does.
 func mustHelm(t *testing.T, args ...string) string {
 	t.Helper()
-	out, err := runHelm(t, args...)
+	out, err := helm.Run(t.Context(), args...)
 	if err != nil {
-		t.Fatalf("helm %v: %v\n%s", args, err, out)
+		t.Fatal(err)
 	}
 	return out
 }

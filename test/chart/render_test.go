@@ -9,12 +9,14 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
+
+	"github.com/pd-orchestrator/pd-orchestrator/test/installed"
 )
 
 // rendered returns the objects of a rendered chart by "<kind> <namespace>/<name>".
 func rendered(t *testing.T, args ...string) map[string]map[string]any {
 	t.Helper()
-	out := mustHelm(t, append([]string{"template", "pdo", chartDir}, args...)...)
+	out := mustHelm(t, append([]string{"template", "pdo", installed.Chart}, args...)...)
 	objects := map[string]map[string]any{}
 	for document := range strings.SplitSeq(out, "\n---\n") {
 		var object map[string]any
@@ -74,7 +76,7 @@ func TestAComponentThatIsOffRendersNothing(t *testing.T) {
 // The namespace is rendered once, however many components ask for it.
 func TestTheNamespaceIsRenderedOnce(t *testing.T) {
 	t.Parallel()
-	out := mustHelm(t, "template", "pdo", chartDir, "--set", "elastic-scaler.namespace.create=true,resourcescalinggroup.namespace.create=true,tidal.namespace.create=true")
+	out := mustHelm(t, "template", "pdo", installed.Chart, "--set", "elastic-scaler.namespace.create=true,resourcescalinggroup.namespace.create=true,tidal.namespace.create=true")
 	if n := strings.Count(out, "\nkind: Namespace\n"); n != 1 {
 		t.Errorf("%d namespaces are rendered, want 1", n)
 	}
@@ -126,7 +128,7 @@ func TestAKeyThatDoesNotExistIsRefused(t *testing.T) {
 		"replica=1": "'replica' not allowed", "tidal.namespce.create=true": "'namespce' not allowed", "webhook.certificates=none": "webhook/certificates",
 		"replicas=0": "replicas", "prometheus.address=prometheus:9090": "prometheus/address",
 	} {
-		out, err := runHelm(t, "template", "pdo", chartDir, "--set", key)
+		out, err := helm.Run(t.Context(), "template", "pdo", installed.Chart, "--set", key)
 		if err == nil || !strings.Contains(out, want) {
 			t.Errorf("--set %s: %v, and the message %q does not hold %q", key, err, out, want)
 		}

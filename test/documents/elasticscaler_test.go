@@ -68,7 +68,7 @@ func TestElasticScaler(t *testing.T) {
 	eventsHold(w, "ElasticScaler", "hpa-scaling-example", "Reconciled", "HorizontalPodAutoscaler hpa-scaling-example is created")
 
 	t.Log("view the controller's log: where the count came from, and why")
-	logHolds(w, `"msg":"Scaled"`, `"name":"state-scaling-example"`, w.Namespace+"/elastic-scaler-state-test", `"from":1,"to":3`, "tidal-frequent-test wants 3 replicas")
+	logHolds(w, "elasticscaler", `"msg":"Scaled"`, `"name":"state-scaling-example"`, w.Namespace+"/elastic-scaler-state-test", `"from":1,"to":3`, "tidal-frequent-test wants 3 replicas")
 
 	t.Log("disable by deleting: what was created goes, and the counts stay")
 	for _, name := range []string{"hpa-scaling-example", "state-scaling-example"} {

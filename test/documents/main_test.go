@@ -28,10 +28,11 @@ import (
 	"github.com/pd-orchestrator/pd-orchestrator/internal/testkit"
 	"github.com/pd-orchestrator/pd-orchestrator/lab"
 	"github.com/pd-orchestrator/pd-orchestrator/test/elasticscaler/estest"
+	"github.com/pd-orchestrator/pd-orchestrator/test/installed"
 )
 
 var (
-	// env is the lab with a manager of all components and its own configuration, as `make lab` runs it.
+	// env is the lab with the product as its chart installs it.
 	env *estest.Env
 	// rester asks the API server what the client has no types for.
 	rester rest.Interface
@@ -39,17 +40,31 @@ var (
 
 func TestMain(m *testing.M) {
 	ctrl.SetLogger(logr.Discard())
-	options := lab.Options{With: []string{lab.MetricsServer}, HPASyncPeriod: time.Second}
-	os.Exit(estest.Main(m, &env, options, start))
+	options := lab.Options{With: []string{lab.MetricsServer, lab.Helm}, HPASyncPeriod: time.Second}
+	os.Exit(estest.MainOfBareLab(m, &env, options, start))
 }
 
+const (
+	release    = "pd-orchestrator"
+	components = "scaling-system"
+)
+
+// start installs the product by the command of the README, with two values of the lab's own.
 func start(ctx context.Context, e *estest.Env) error {
 	clientset, err := kubernetes.NewForConfig(e.Lab.AdminConfig())
 	if err != nil {
 		return err
 	}
 	rester = clientset.RESTClient()
-	e.Manager, err = e.Lab.StartManager(ctx, lab.ManagerOptions{})
+	helm, err := installed.NewHelm(e.Lab)
+	if err != nil {
+		return err
+	}
+	if _, err := helm.Run(ctx, "install", release, installed.Chart, "--set", "resourcescalinggroup.namespace.create=true",
+		"--set", "prometheus.address="+e.Lab.PrometheusURL(), "--set", "elastic-scaler.endpoints.allow={127.0.0.0/8}"); err != nil {
+		return err
+	}
+	e.Components, err = installed.Run(ctx, e.Lab, e.Client, components)
 	return err
 }
 
@@ -129,10 +144,10 @@ func eventsHold(w *estest.World, kind, name, reason, text string) {
 	})
 }
 
-// logHolds fails unless one line of the manager's log holds all the texts.
-func logHolds(w *estest.World, texts ...string) {
+// logHolds fails unless one line of a component's log holds all the texts.
+func logHolds(w *estest.World, component string, texts ...string) {
 	w.T.Helper()
-	lines, err := w.Manager.Logs(100_000)
+	lines, err := w.Components[component].Logs(100_000)
 	if err != nil {
 		w.T.Fatal(err)
 	}

@@ -28,6 +28,7 @@ import (
 	tidalv1alpha1 "github.com/pd-orchestrator/pd-orchestrator/api/tidal/v1alpha1"
 	"github.com/pd-orchestrator/pd-orchestrator/lab"
 	simulator "github.com/pd-orchestrator/pd-orchestrator/lab/simulator/client"
+	"github.com/pd-orchestrator/pd-orchestrator/test/installed"
 )
 
 // Env is a lab with the product installed.
@@ -40,12 +41,24 @@ type Env struct {
 	Simulator *simulator.Client
 	// Manager is the product's process; nil until StartManager.
 	Manager *lab.Part
+	// Components are the product's processes where it was installed by its chart.
+	Components installed.Components
 	// MetricsURL answers with the manager's own metrics.
 	MetricsURL string
 }
 
-// Main starts a lab, hands it to setup, runs the tests and stops the lab. It returns the exit code.
-func Main(m *testing.M, env **Env, options lab.Options, setup func(context.Context, *Env) error) (code int) {
+// Main starts a lab with the product's kinds, hands it to setup, runs the tests and stops the lab. It returns the exit code.
+func Main(m *testing.M, env **Env, options lab.Options, setup func(context.Context, *Env) error) int {
+	return MainOfBareLab(m, env, options, func(ctx context.Context, e *Env) error {
+		if err := e.Lab.InstallProduct(ctx); err != nil {
+			return err
+		}
+		return setup(ctx, e)
+	})
+}
+
+// MainOfBareLab is Main for a lab in which nothing of the product is installed.
+func MainOfBareLab(m *testing.M, env **Env, options lab.Options, setup func(context.Context, *Env) error) (code int) {
 	ctx, cancel := context.WithTimeout(context.Background(), 40*time.Minute)
 	defer cancel()
 	e, err := start(ctx, options)
@@ -87,32 +100,27 @@ func start(ctx context.Context, options lab.Options) (*Env, error) {
 	if !options.WithoutMetrics {
 		e.Simulator = simulator.New(l.SimulatorURL(), nil)
 	}
-	if err := e.prepare(ctx); err != nil {
-		return nil, errors.Join(err, e.stop())
+	config := rest.CopyConfig(l.AdminConfig())
+	config.QPS, config.Burst = 1000, 2000
+	if e.Client, err = client.NewWithWatch(config, client.Options{Scheme: Scheme()}); err != nil {
+		return nil, errors.Join(fmt.Errorf("making the tests' client: %w", err), e.stop())
 	}
 	return e, nil
 }
 
-func (e *Env) prepare(ctx context.Context) error {
-	if err := e.Lab.InstallProduct(ctx); err != nil {
-		return err
-	}
-	config := rest.CopyConfig(e.Lab.AdminConfig())
-	config.QPS, config.Burst = 1000, 2000
-	var err error
-	if e.Client, err = client.NewWithWatch(config, client.Options{Scheme: Scheme()}); err != nil {
-		return fmt.Errorf("making the tests' client: %w", err)
-	}
-	return nil
-}
+// stop stops the lab. A data race, a panic or a missing right of the product is a failure, whatever the tests say.
+func (e *Env) stop() error { return errors.Join(e.Healthy(), e.Components.Forbidden(), e.Lab.Stop()) }
 
-func (e *Env) stop() error {
-	var errs []error
+// processes are those of the product.
+func (e *Env) processes() []*lab.Part {
+	var all []*lab.Part
 	if e.Manager != nil {
-		// A data race or a panic in the manager is a failure, whatever the tests say.
-		errs = append(errs, e.Healthy())
+		all = append(all, e.Manager)
 	}
-	return errors.Join(append(errs, e.Lab.Stop())...)
+	for _, c := range e.Components {
+		all = append(all, c.Part)
+	}
+	return all
 }
 
 // StartManager runs the product's manager, which may do everything, with more lines of configuration until it is ready.
@@ -150,15 +158,17 @@ func (e *Env) StartManagerAs(ctx context.Context, identity *rest.Config, more st
 	return err
 }
 
-// Healthy returns an error when the manager's log tells of a data race or a panic.
+// Healthy returns an error when a log of the product tells of a data race or a panic.
 func (e *Env) Healthy() error {
-	text, err := os.ReadFile(filepath.Clean(e.Manager.LogFile()))
-	if err != nil {
-		return fmt.Errorf("reading the manager's log: %w", err)
-	}
-	for _, sign := range []string{"WARNING: DATA RACE", "panic:", "Observed a panic"} {
-		if at := strings.Index(string(text), sign); at >= 0 {
-			return fmt.Errorf("the manager's log tells of a fault:\n%s", text[at:min(at+6000, len(text))])
+	for _, part := range e.processes() {
+		text, err := os.ReadFile(filepath.Clean(part.LogFile()))
+		if err != nil {
+			return fmt.Errorf("reading the log of %s: %w", part.Name(), err)
+		}
+		for _, sign := range []string{"WARNING: DATA RACE", "panic:", "Observed a panic"} {
+			if at := strings.Index(string(text), sign); at >= 0 {
+				return fmt.Errorf("the log of %s tells of a fault:\n%s", part.Name(), text[at:min(at+6000, len(text))])
+			}
 		}
 	}
 	return nil

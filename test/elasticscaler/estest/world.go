@@ -276,9 +276,9 @@ func (w *World) describe(ctx context.Context) string {
 	for _, e := range events {
 		fmt.Fprintf(&b, "event %s %s: %s\n", e.Type, e.Reason, e.Note)
 	}
-	if w.Manager != nil {
-		log, _ := w.Manager.Logs(60)
-		fmt.Fprintf(&b, "the manager's log ends:\n%s\n", log)
+	for _, part := range w.processes() {
+		log, _ := part.Logs(60)
+		fmt.Fprintf(&b, "the log of %s ends:\n%s\n", part.Name(), log)
 	}
 	return b.String()
 }
