@@ -28,12 +28,14 @@ type prometheusFlags struct{ config.Prometheus }
 
 func (f *prometheusFlags) add(cmd *cobra.Command) {
 	f.Prometheus = config.Default().Prometheus
+	// As the chart sets it.
+	f.Labels.RSG = "rsg_name"
 	flags := cmd.Flags()
 	flags.StringVar(&f.Address, "prometheus", os.Getenv("PROMETHEUS_URL"), "base URL of Prometheus as reached from here, such as http://localhost:9090 (default $PROMETHEUS_URL)")
 	flags.StringVar(&f.BearerTokenFile, "prometheus-token-file", "", "file with a bearer token for Prometheus")
 	flags.StringVar(&f.CAFile, "prometheus-ca-file", "", "file with PEM certificates to trust for Prometheus")
 	flags.StringVar(&f.Labels.Namespace, "prometheus-namespace-label", f.Labels.Namespace, "label with a pod's namespace, as the manager's prometheus.labels.namespace")
-	flags.StringVar(&f.Labels.RSG, "prometheus-rsg-label", f.Labels.RSG, "label with the name of a pod's ResourceScalingGroup, as the manager's prometheus.labels.rsg")
+	flags.StringVar(&f.Labels.RSG, "prometheus-rsg-label", f.Labels.RSG, "label with the name of a pod's ResourceScalingGroup, as the manager's prometheus.labels.rsg; empty for none")
 }
 
 // source is Prometheus, nil where none was named.
@@ -95,7 +97,11 @@ here, through a port-forward say. Without it the order is that of the annotation
 			asker := s.asker(prometheus, metrics)
 			for i := range groups {
 				order, err := nextGroup(cmd.Context(), &groups[i], asker)
-				if err != nil {
+				if err != nil && len(groups) > 1 {
+					// The others can be told.
+					_, _ = fmt.Fprintf(s.streams.ErrOut, "warning: the order in which groups of %s would go: %v\n", view.ReferenceTo(view.KindGroup, &groups[i]), err)
+					continue
+				} else if err != nil {
 					return err
 				}
 				report.Groups = append(report.Groups, *order)

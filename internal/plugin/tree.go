@@ -73,6 +73,9 @@ type forest struct {
 	path []view.Reference
 }
 
+// noRight is the state of what is there for others to read.
+const noRight = "you may not read it"
+
 // state is a line's Ready in a few words.
 func state(l view.Line) (string, bool) {
 	reason, _, _ := strings.Cut(l.Why, ": ")
@@ -165,11 +168,8 @@ func workloadKind(gvk schema.GroupVersionKind) (clone.Kind, bool) {
 func (f *forest) workload(ctx context.Context, parent *view.Node, gvk schema.GroupVersionKind, key types.NamespacedName, role string) error {
 	node := parent.Add(&view.Node{Object: view.Reference{Kind: gvk.Kind, Namespace: key.Namespace, Name: key.Name}, Role: role})
 	u := kube.NewWorkload(gvk)
-	if err := f.client.Get(ctx, key, u); apierrors.IsNotFound(err) {
-		node.State, node.Trouble = "missing", true
-		return nil
-	} else if err != nil {
-		return err
+	if err := f.client.Get(ctx, key, u); err != nil {
+		return unread(node, err)
 	}
 	k, known := workloadKind(gvk)
 	if !known {
@@ -185,7 +185,7 @@ func (f *forest) workload(ctx context.Context, parent *view.Node, gvk schema.Gro
 	}
 	services, err := f.servicesFor(ctx, k, u)
 	if err != nil {
-		return err
+		return unread(node.Add(&view.Node{Role: "Services"}), err)
 	}
 	for _, name := range services {
 		node.Add(&view.Node{Object: view.Reference{Kind: "Service", Namespace: key.Namespace, Name: name}})
@@ -195,11 +195,24 @@ func (f *forest) workload(ctx context.Context, parent *view.Node, gvk schema.Gro
 	}
 	pods, err := f.podsFor(ctx, u)
 	if err != nil {
-		return err
+		return unread(node.Add(&view.Node{Role: "pods"}), err)
 	}
 	for i := range pods {
 		child := node.Add(&view.Node{Object: view.Reference{Kind: "Pod", Namespace: key.Namespace, Name: pods[i].Name}})
 		child.State, child.Trouble = podState(&pods[i])
+	}
+	return nil
+}
+
+// unread has a node say why there is nothing to say of it. Other errors than these are returned.
+func unread(node *view.Node, err error) error {
+	switch {
+	case apierrors.IsNotFound(err):
+		node.State, node.Trouble = "missing", true
+	case apierrors.IsForbidden(err):
+		node.State = noRight
+	default:
+		return err
 	}
 	return nil
 }
@@ -291,19 +304,43 @@ func (f *forest) servicesFor(ctx context.Context, k clone.Kind, u *unstructured.
 }
 
 func (f *forest) scaler(ctx context.Context, node *view.Node, s *elasticscalerv1alpha1.ElasticScaler) error {
-	var list tidalv1alpha1.TidalList
-	if err := f.client.List(ctx, &list); err != nil && !meta.IsNoMatchError(err) {
-		return fmt.Errorf("looking for Tidals that drive it: %w", err)
+	// Only Tidals of these may drive it.
+	sources := []string{s.Namespace}
+	if t := s.Spec.Trigger.StateTrigger; t != nil {
+		for _, namespace := range t.SourceNamespaces {
+			sources = append(sources, string(namespace))
+		}
 	}
-	for i := range list.Items {
-		if key, bound := tides.Scaler(&list.Items[i]); bound == 2 && key == client.ObjectKeyFromObject(s) {
-			child := &view.Node{Object: view.ReferenceTo(view.KindTidal, &list.Items[i]), Role: "driven by"}
-			child.State, child.Trouble = state(view.TidalLine(&list.Items[i]))
-			node.Add(child)
+	slices.Sort(sources)
+	for _, namespace := range slices.Compact(sources) {
+		var list tidalv1alpha1.TidalList
+		if err := f.client.List(ctx, &list, client.InNamespace(namespace)); meta.IsNoMatchError(err) {
+			break
+		} else if err != nil {
+			if err := unread(node.Add(&view.Node{Role: "Tidals of " + namespace}), err); err != nil {
+				return fmt.Errorf("looking for Tidals that drive it: %w", err)
+			}
+		}
+		for i := range list.Items {
+			if key, bound := tides.Scaler(&list.Items[i]); bound == 2 && key == client.ObjectKeyFromObject(s) {
+				child := &view.Node{Object: view.ReferenceTo(view.KindTidal, &list.Items[i]), Role: "driven by"}
+				child.State, child.Trouble = state(view.TidalLine(&list.Items[i]))
+				node.Add(child)
+			}
 		}
 	}
 	ref := s.Spec.TargetRef
-	return f.reference(ctx, node, ref.APIVersion, ref.Kind, types.NamespacedName{Namespace: cmp.Or(ref.Namespace, s.Namespace), Name: ref.Name})
+	key := types.NamespacedName{Namespace: cmp.Or(ref.Namespace, s.Namespace), Name: ref.Name}
+	if strings.EqualFold(ref.Kind, view.KindTidal) {
+		// What it scales is the target of the Tidal.
+		tidal := &tidalv1alpha1.Tidal{}
+		if err := f.client.Get(ctx, key, tidal); err != nil {
+			return unread(node.Add(&view.Node{Object: view.Reference{Kind: view.KindTidal, Namespace: key.Namespace, Name: key.Name}, Role: "scales what is scaled by"}), err)
+		}
+		to := tidal.Spec.TargetRef
+		return f.reference(ctx, node, to.APIVersion, to.Kind, types.NamespacedName{Namespace: cmp.Or(to.Namespace, tidal.Namespace), Name: to.Name})
+	}
+	return f.reference(ctx, node, ref.APIVersion, ref.Kind, key)
 }
 
 // reference adds what a scaler scales.
@@ -313,11 +350,8 @@ func (f *forest) reference(ctx context.Context, node *view.Node, apiVersion, kin
 			continue
 		}
 		obj := k.make()
-		if err := f.client.Get(ctx, key, obj); apierrors.IsNotFound(err) {
-			node.Add(&view.Node{Object: view.Reference{Kind: kindName, Namespace: key.Namespace, Name: key.Name}, Role: "scales", State: "missing", Trouble: true})
-			return nil
-		} else if err != nil {
-			return err
+		if err := f.client.Get(ctx, key, obj); err != nil {
+			return unread(node.Add(&view.Node{Object: view.Reference{Kind: kindName, Namespace: key.Namespace, Name: key.Name}, Role: "scales"}), err)
 		}
 		child, err := f.tree(ctx, k, obj)
 		if err != nil {

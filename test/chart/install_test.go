@@ -134,7 +134,9 @@ func olderChart(t *testing.T) string {
 	dir := filepath.Join(t.TempDir(), "pd-orchestrator")
 	must(t, os.CopyFS(dir, os.DirFS(installed.Chart)))
 	for file, change := range map[string]func(any){
-		"Chart.yaml": func(chart any) { must(t, unstructured.SetNestedField(chart.(map[string]any), "0.0.0-earlier", "version")) },
+		"Chart.yaml": func(chart any) {
+			must(t, unstructured.SetNestedField(chart.(map[string]any), "0.0.0-earlier", "version"))
+		},
 		"files/crds/tidal.io_tidals.yaml": func(crd any) {
 			versions, _, err := unstructured.NestedSlice(crd.(map[string]any), "spec", "versions")
 			must(t, err)

@@ -170,7 +170,7 @@ func TestNextAsksPrometheus(t *testing.T) {
 	if err := w.run("next", "rsg/pair").check(0, "The metric does not decide: PrometheusNotConfigured", "pass --prometheus"); err != nil {
 		t.Error(err)
 	}
-	w.shows(0, []string{"next", "rsg/pair", "--prometheus", env.Lab.PrometheusURL(), "--prometheus-rsg-label", "rsg_name"}, "Group 2 would go first: ", "1 2 0\n", "3 0 0\n")
+	w.shows(0, []string{"next", "rsg/pair", "--prometheus", env.Lab.PrometheusURL()}, "Group 2 would go first: ", "1 2 0\n", "3 0 0\n")
 }
 
 // TestNextFirings: firings are computed from the rules, also where no manager has looked.
@@ -303,6 +303,69 @@ func TestCheck(t *testing.T) {
 	// The reader may not write, and is told so.
 	if err := w.run("check", "--server", same).check(2, "forbidden"); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestAUserWhoMayViewOneNamespace: who has Kubernetes' role view in a namespace can use the commands there, and of what lies
+// in others is told that it is not theirs to read.
+func TestAUserWhoMayViewOneNamespace(t *testing.T) {
+	t.Parallel()
+	w, other := newWorld(t), newWorld(t)
+	other.apply(deployment("far", 1))
+	w.apply(deployment("near", 1))
+	w.apply(group("pair", "near", 2, ""))
+	w.apply(`
+apiVersion: autoscaling.openfuyao.com/v1alpha1
+kind: ResourceScalingGroup
+metadata: {name: apart}
+spec:
+  targetResources: [{name: decode, resourceRef: {apiVersion: apps/v1, kind: Deployment, name: far, namespace: ` + other.Namespace + `}}]
+  scalingStrategy: {type: GroupReplication, groupConfig: {groupName: apart, replicas: 2}}
+`)
+	w.apply(deployment("clocked", 1))
+	w.apply(`
+apiVersion: elasticscaler.io/v1alpha1
+kind: ElasticScaler
+metadata: {name: by-state}
+spec:
+  targetRef: {apiVersion: tidal.io/v1alpha1, kind: Tidal, name: office}
+  trigger: {type: StateTrigger, stateTrigger: {sourceNamespaces: [` + other.Namespace + `]}}
+---
+apiVersion: tidal.io/v1alpha1
+kind: Tidal
+metadata: {name: office, labels: {elasticscaler.io/name: by-state, elasticscaler.io/namespace: NAMESPACE}}
+spec:
+  targetRef: {apiVersion: apps/v1, kind: Deployment, name: clocked, namespace: NAMESPACE}
+  triggers: {times: {rules: [{name: always, cron: "0 0 * * *", replicas: 2}]}}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: viewer}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: view}
+subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: viewer}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: product-view, labels: {rbac.authorization.k8s.io/aggregate-to-view: "true"}}
+rules: [{apiGroups: [autoscaling.openfuyao.com, elasticscaler.io, tidal.io, ome.io], resources: ["*"], verbs: [get, list, watch]}]
+`)
+	viewer, err := kubeconfigOf(env, "viewer")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line, wants := range map[string][]string{
+		"get":                  {"resourcescalinggroup/pair", "elasticscaler/by-state", "tidal/office"},
+		"explain rsg/pair":     {"ResourceScalingGroup " + w.Namespace + "/pair"},
+		"explain esc/by-state": {"wants 2 replicas"},
+		"tree rsg/pair":        {"Pod pair-near-1-"},
+		"tree rsg/apart":       {"decode: Deployment " + other.Namespace + "/far you may not read it", "decode: Deployment apart-far-1 1/1 ready"},
+		"tree esc/by-state":    {"driven by: Tidal office ready", "Tidals of " + other.Namespace + " you may not read it", "scales: Deployment clocked 2/2 ready"},
+		"next":                 {"always", "pair", "Group 1 would go first", "warning: the order in which groups of ResourceScalingGroup " + w.Namespace + "/apart would go: "},
+		"report":               {"<html", "Without the order in which groups of ResourceScalingGroup " + w.Namespace + "/apart would go"},
+	} {
+		testkit.Eventually(t, soon, line+" as a viewer", func(ctx context.Context) error {
+			return w.runIn(ctx, append([]string{"--kubeconfig", viewer, "-n", w.Namespace}, words(line)...)...).check(0, wants...)
+		})
 	}
 }
 

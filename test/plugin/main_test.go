@@ -82,12 +82,19 @@ func createReader(ctx context.Context, e *estest.Env) error {
 	if err := errors.Join(e.Client.Create(ctx, role), e.Client.Create(ctx, binding)); err != nil {
 		return err
 	}
-	config, err := e.Lab.UserConfig(reader)
+	var err error
+	kubeconfig, err = kubeconfigOf(e, reader)
+	return err
+}
+
+// kubeconfigOf writes the kubeconfig of a user.
+func kubeconfigOf(e *estest.Env, user string) (string, error) {
+	config, err := e.Lab.UserConfig(user)
 	if err != nil {
-		return err
+		return "", err
 	}
-	kubeconfig = filepath.Join(e.Lab.StateDir(), "reader.kubeconfig")
-	return writeKubeconfig(config, kubeconfig)
+	path := filepath.Join(e.Lab.StateDir(), user+".kubeconfig")
+	return path, writeKubeconfig(config, path)
 }
 
 func writeKubeconfig(config *rest.Config, path string) error {

@@ -142,7 +142,7 @@ func tidalTarget(u *unstructured.Unstructured) v1alpha1.TargetReference {
 	return v1alpha1.TargetReference{APIVersion: field("apiVersion"), Kind: field("kind"), Namespace: field("namespace"), Name: field("name")}
 }
 
-// requests maps a source to its scaler and, since a Tidal's target may have become that of a scaler, to others of it.
+// requests maps a source to its scaler.
 func (s *sources) requests(_ context.Context, obj client.Object) []reconcile.Request {
 	l := obj.GetLabels()
 	key := types.NamespacedName{Namespace: l[v1alpha1.LabelScalerNamespace], Name: l[v1alpha1.LabelScalerName]}
