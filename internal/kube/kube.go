@@ -5,9 +5,13 @@ package kube
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"slices"
 
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -34,6 +38,21 @@ func Scale(ctx context.Context, c client.Client, obj client.Object, replicas int
 		return fmt.Errorf("update scale failed: setting %s to %d replicas: %w", Describe(obj), replicas, err)
 	}
 	return nil
+}
+
+// NamespaceTerminating reports whether all that went wrong is that nothing can be created in a namespace any more, since it is
+// being deleted. What asked for it goes too.
+func NamespaceTerminating(err error) bool {
+	if err == nil {
+		return false
+	}
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		return !slices.ContainsFunc(joined.Unwrap(), func(err error) bool { return !NamespaceTerminating(err) })
+	}
+	if inner := errors.Unwrap(err); inner != nil {
+		return NamespaceTerminating(inner)
+	}
+	return apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause)
 }
 
 // Marks are labels and annotations to set on an object; a nil value takes one off.

@@ -3,6 +3,8 @@ package resourcescalinggroup
 import (
 	"fmt"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -186,6 +188,27 @@ func TestSeriesOfOthersAreIgnored(t *testing.T) {
 	for _, query := range env.Prometheus.Queries(w) {
 		if !strings.Contains(query, `rsg_name="llm"`) || !strings.Contains(query, w.Base) {
 			t.Errorf("the query is not narrowed to this group: %s", query)
+		}
+	}
+}
+
+// A namespace that is deleted takes its ResourceScalingGroup and its groups along. While it goes nothing can be made again in it,
+// which is no failure, and nothing to try again.
+func TestItsNamespaceGoes(t *testing.T) {
+	t.Parallel()
+	w := env.World(t, "llm").OneNamespace()
+	w.CreateBase(1, 1)
+	w.Create(w.RSG().Replicas(3).Obj())
+	w.Settled(3)
+	w.Delete(&corev1.Namespace{}, "", w.Namespace)
+	w.WaitGone(&corev1.Namespace{}, "", w.Namespace)
+	log, err := os.ReadFile(filepath.Clean(w.Manager.LogFile()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.SplitSeq(string(log), "\n") {
+		if strings.Contains(line, "Reconciler error") && strings.Contains(line, w.Namespace) {
+			t.Errorf("the log has %s", line)
 		}
 	}
 }

@@ -110,6 +110,10 @@ func (r *Services) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result
 		log.FromContext(ctx).V(1).Info("Read is outdated", "cause", err.Error())
 		return ctrl.Result{RequeueAfter: conflictRetry}, nil
 	}
+	if kube.NamespaceTerminating(err) {
+		log.FromContext(ctx).V(1).Info("Namespace is being deleted", "cause", err.Error())
+		return ctrl.Result{}, nil
+	}
 	if err != nil {
 		return ctrl.Result{}, err
 	}
@@ -164,6 +168,9 @@ func (r *Services) component(ctx context.Context, p *pass, c component) (desired
 
 // finish writes the status, then the events that it made true. cause is what went wrong before.
 func (r *Services) finish(ctx context.Context, p *pass, cause error) error {
+	if kube.NamespaceTerminating(cause) {
+		return cause
+	}
 	before := p.service.Status
 	status := desired.InferenceServiceStatus(p.service, p.seen, metav1.NewTime(r.Clock.Now()).Rfc3339Copy())
 	var err error

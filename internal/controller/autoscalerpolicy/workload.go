@@ -152,7 +152,7 @@ func (r *Services) apply(ctx context.Context, wanted, live *unstructured.Unstruc
 // refused reports whether the API server, or a webhook that it asks, says that the object is wrong: trying the same again at
 // once would give the same answer.
 func refused(err error) bool {
-	return apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsBadRequest(err)
+	return (apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsBadRequest(err)) && !kube.NamespaceTerminating(err)
 }
 
 // keepLastGood puts what a policy rendered to on the workload, once it is dispatched, and takes the record off a workload

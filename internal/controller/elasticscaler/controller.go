@@ -196,6 +196,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		log.FromContext(ctx).V(1).Info("Read is outdated", "cause", err.Error())
 		return ctrl.Result{RequeueAfter: conflictRetry}, nil
 	}
+	if kube.NamespaceTerminating(err) {
+		log.FromContext(ctx).V(1).Info("Namespace is being deleted", "cause", err.Error())
+		return ctrl.Result{}, nil
+	}
 	if err != nil {
 		return ctrl.Result{}, err
 	}
@@ -287,6 +291,9 @@ func (r *Reconciler) compile(p *pass) {
 
 // finish writes the status where something changed, then tells of it.
 func (r *Reconciler) finish(ctx context.Context, p *pass, cause error) error {
+	if kube.NamespaceTerminating(cause) {
+		return cause
+	}
 	o := &p.observation
 	o.Problems, o.Paused, o.Scaled = p.problems, p.paused(), p.known.scaled
 	o.Bounds = scalerspec.BoundsOf(p.scaler.Spec)

@@ -74,7 +74,9 @@ func (r *Reconciler) keepHPA(ctx context.Context, p *pass) error {
 	if same, err := matches(hpa, wanted); err != nil {
 		return err
 	} else if !same || !reflected {
-		if err := r.Client.Apply(ctx, wanted, kube.FieldOwner(Component), client.ForceOwnership); err != nil {
+		if err := r.Client.Apply(ctx, wanted, kube.FieldOwner(Component), client.ForceOwnership); kube.NamespaceTerminating(err) {
+			return err
+		} else if err != nil {
 			p.observation.WriteProblem = &condition.Problem{Reason: v1alpha1.ReasonInvalidSpec, Message: fmt.Sprintf("the HorizontalPodAutoscaler is refused: %v", err)}
 			if apierrors.IsInvalid(err) || apierrors.IsForbidden(err) {
 				p.retryIn(unwatchedRetry)

@@ -140,6 +140,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		log.FromContext(ctx).V(1).Info("Read is outdated, requeue for convergence", "cause", err.Error())
 		return ctrl.Result{RequeueAfter: 100 * time.Millisecond}, nil
 	}
+	if kube.NamespaceTerminating(err) {
+		log.FromContext(ctx).V(1).Info("Namespace is being deleted", "cause", err.Error())
+		return ctrl.Result{}, nil
+	}
 	if err != nil {
 		return ctrl.Result{}, err
 	}
@@ -190,6 +194,9 @@ func (r *Reconciler) replicate(ctx context.Context, p *pass) error {
 
 // finish writes the status, then the events that it made true. cause is what went wrong before.
 func (r *Reconciler) finish(ctx context.Context, p *pass, cause error) error {
+	if kube.NamespaceTerminating(cause) {
+		return cause
+	}
 	if text := r.failures.explain(client.ObjectKeyFromObject(p.rsg), cause, r.Clock.Now()); text != "" {
 		p.problem(v1alpha1.ReasonWriteFailed, "%s", text)
 	}
