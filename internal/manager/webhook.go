@@ -21,6 +21,7 @@ import (
 	"github.com/pd-orchestrator/pd-orchestrator/internal/admission"
 	"github.com/pd-orchestrator/pd-orchestrator/internal/certificates"
 	"github.com/pd-orchestrator/pd-orchestrator/internal/config"
+	"github.com/pd-orchestrator/pd-orchestrator/internal/controller/elasticscaler"
 	"github.com/pd-orchestrator/pd-orchestrator/internal/kube"
 )
 
@@ -137,6 +138,10 @@ func certificateOptions(c config.Configuration, names, configurations []string) 
 		}
 	}
 	var dnsNames []string
+	if slices.Contains(names, elasticscaler.Component) {
+		// Pushed signals are served with the same certificate. The first name stays that of a webhook, by which it is checked.
+		services = append(services, "pd-orchestrator-"+elasticscaler.Component+"-signals")
+	}
 	for _, s := range services {
 		dnsNames = append(dnsNames, s+"."+c.Namespace+".svc")
 	}

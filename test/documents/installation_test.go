@@ -2,7 +2,10 @@ package documents
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -73,6 +76,31 @@ func TestInstallation(t *testing.T) {
 	}
 	if len(labelled.Items) != 2 {
 		t.Errorf("%d pods have the label by which the document finds the log, want 2", len(labelled.Items))
+	}
+
+	t.Log("push a signal: the port has a certificate for its Service, and asks who pushes")
+	hook := &admissionregistrationv1.ValidatingWebhookConfiguration{}
+	if err := env.Client.Get(t.Context(), types.NamespacedName{Name: "elasticscaler.elasticscaler.io"}, hook); err != nil {
+		t.Fatal(err)
+	}
+	if err := env.Client.Get(t.Context(), types.NamespacedName{Namespace: components, Name: "pd-orchestrator-elasticscaler-signals"}, &corev1.Service{}); err != nil {
+		t.Error(err)
+	}
+	trusted := x509.NewCertPool()
+	trusted.AppendCertsFromPEM(hook.Webhooks[0].ClientConfig.CABundle)
+	pusher := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{
+		RootCAs: trusted, ServerName: "pd-orchestrator-elasticscaler-signals." + components + ".svc", MinVersion: tls.VersionTLS12,
+	}}}
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost,
+		fmt.Sprintf("https://127.0.0.1:%d/signals/a/b", env.Components["elasticscaler"].Ports["signals"]), strings.NewReader(`{"signal": "ScaleUp"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("Content-Type", "application/json")
+	if answer, err := pusher.Do(request); err != nil {
+		t.Error(err)
+	} else if _ = answer.Body.Close(); answer.StatusCode != http.StatusUnauthorized {
+		t.Errorf("a push without a token got %s, want 401", answer.Status)
 	}
 
 	t.Log("verify: the webhook's configuration")

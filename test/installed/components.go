@@ -33,6 +33,8 @@ type Components map[string]*Component
 // Component is one of them.
 type Component struct {
 	*lab.Part
+	// Ports are where it serves on loopback, by the names of the container's ports.
+	Ports map[string]int
 	// Changes are what a process on this machine needs otherwise than a pod.
 	Changes []string
 }
@@ -92,7 +94,7 @@ func (c Components) Forbidden() error {
 }
 
 func run(ctx context.Context, plane *lab.Lab, api client.Client, program string, d *appsv1.Deployment) (*Component, error) {
-	c := &Component{}
+	c := &Component{Ports: map[string]int{}}
 	if n := *d.Spec.Replicas; n != 1 {
 		c.Changes = append(c.Changes, fmt.Sprintf("one process in place of %d pods", n))
 	}
@@ -108,16 +110,15 @@ func run(ctx context.Context, plane *lab.Lab, api client.Client, program string,
 		}
 		replacements = append(replacements, mount.MountPath, path)
 	}
-	ports := map[string]int{}
 	for _, port := range container.Ports {
 		free, err := plane.ReservePort()
 		if err != nil {
 			return nil, err
 		}
-		ports[port.Name] = free
+		c.Ports[port.Name] = free
 		replacements = append(replacements, fmt.Sprintf(`":%d"`, port.ContainerPort), fmt.Sprintf(`"127.0.0.1:%d"`, free))
 	}
-	c.Changes = append(c.Changes, fmt.Sprintf("ports of loopback: %v", ports), "folders in place of volumes: "+dir)
+	c.Changes = append(c.Changes, fmt.Sprintf("ports of loopback: %v", c.Ports), "folders in place of volumes: "+dir)
 	here := strings.NewReplacer(replacements...)
 	webhook := fmt.Sprintf("\nwebhook:\n  certDir: %q\n  dnsNames: [%s]\n", filepath.Join(dir, "certificate"), lab.WebhookHost)
 	for _, volume := range pod.Volumes {
@@ -135,7 +136,7 @@ func run(ctx context.Context, plane *lab.Lab, api client.Client, program string,
 			}
 		}
 	}
-	if err := redirect(ctx, api, d, int32(ports["webhook"])); err != nil { //nolint:gosec // It is a port.
+	if err := redirect(ctx, api, d, int32(c.Ports["webhook"])); err != nil { //nolint:gosec // It is a port.
 		return nil, err
 	}
 	c.Changes = append(c.Changes, "webhook.certDir, webhook.dnsNames, and an ExternalName as the webhook's Service: "+lab.WebhookHost)
@@ -157,7 +158,7 @@ func run(ctx context.Context, plane *lab.Lab, api client.Client, program string,
 	}
 	c.Part, err = plane.Run(ctx, lab.ProcessSpec{
 		Name: d.Name, Path: program, Args: args, Env: environment,
-		ReadyURL: fmt.Sprintf("http://127.0.0.1:%d%s", ports["health"], container.ReadinessProbe.HTTPGet.Path),
+		ReadyURL: fmt.Sprintf("http://127.0.0.1:%d%s", c.Ports["health"], container.ReadinessProbe.HTTPGet.Path),
 		// Of a lease that another process has not given up.
 		StartTimeout: time.Minute,
 		StopTimeout:  time.Duration(*pod.TerminationGracePeriodSeconds) * time.Second,

@@ -98,12 +98,32 @@ subjects:
 {{- end }}
 {{- end }}
 
-{{/* "yes" for a rule about what lies in no namespace. */}}
-{{- define "pdo.isClusterRule" -}}
+{{/* The part of a rule about what lies in no namespace, or with "inNamespaces" the other part, as one JSON object; nothing where there
+is no such part. Takes a dict of rule and inNamespaces. */}}
+{{- define "pdo.rulePart" -}}
 {{- $groups := list "admissionregistration.k8s.io" "apiextensions.k8s.io" "apiregistration.k8s.io" "authentication.k8s.io" "authorization.k8s.io" -}}
-{{- $resources := list "clusterservingruntimes" "clusterservingruntimes/status" "clusterbasemodels" "clusterbasemodels/status" -}}
-{{- range .apiGroups }}{{ if has . $groups }}yes{{ end }}{{ end -}}
-{{- range .resources }}{{ if has . $resources }}yes{{ end }}{{ end -}}
+{{- $resources := list -}}
+{{- range .rule.resources }}
+{{- $clustered := or (has (index $.rule.apiGroups 0) $groups) (hasPrefix "cluster" .) }}
+{{- if ne $clustered $.inNamespaces }}
+{{- $resources = append $resources . }}
+{{- end }}
+{{- end }}
+{{- if $resources }}
+{{- merge (dict "resources" $resources) .rule | toJson }}
+{{- end }}
+{{- end }}
+
+{{/* "yes" where a sample can be made, or is there; takes a dict of root, component, apiVersion, kind and name. Without a cluster to look
+at, as in `helm template`, only its kind has to be known (--api-versions). */}}
+{{- define "pdo.sampleFits" -}}
+{{- $namespace := .root.Values.namespace }}
+{{- if .root.Capabilities.APIVersions.Has (printf "%s/%s" .apiVersion .kind) }}
+{{- $offline := not (lookup "v1" "Namespace" "" "default") }}
+{{- $there := lookup .apiVersion .kind $namespace .name }}
+{{- $deployment := lookup "apps/v1" "Deployment" $namespace (printf "pd-orchestrator-%s" .component) | default dict }}
+{{- if or $offline $there (gt (int (dig "status" "readyReplicas" 0 $deployment)) 0) }}yes{{ end }}
+{{- end }}
 {{- end }}
 
 {{/* The manager's configuration file; takes a dict of root and component. */}}
@@ -143,6 +163,10 @@ webhook:
   enabled: {{ $v.webhook.enabled }}
   bindAddress: {{ printf ":%v" $v.ports.webhook | quote }}
   certificates: {{ ternary "CertManager" "Managed" (eq $v.webhook.certificates "cert-manager") }}
+  {{- with $v.webhook.dnsNames }}
+  dnsNames: {{ toJson . }}
+  {{- end }}
+  validitySeconds: {{ int $v.webhook.validitySeconds }}
 {{- if eq .component "elasticscaler" }}
 {{- $e := index $v "elastic-scaler" }}
 elasticScaler:
@@ -156,5 +180,7 @@ elasticScaler:
   endpoints: {{ toJson $e.endpoints }}
   signals:
     bindAddress: {{ ternary (printf ":%v" $v.ports.signals) "0" $e.signals.enabled | quote }}
+  cpuInitializationSeconds: {{ int $e.cpuInitializationSeconds }}
+  initialReadinessSeconds: {{ int $e.initialReadinessSeconds }}
 {{- end }}
 {{- end }}
