@@ -13,12 +13,15 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
+	"github.com/pd-orchestrator/pd-orchestrator/api/elasticscaler/v1alpha1"
 	tidalv1alpha1 "github.com/pd-orchestrator/pd-orchestrator/api/tidal/v1alpha1"
 	"github.com/pd-orchestrator/pd-orchestrator/internal/testkit"
 	"github.com/pd-orchestrator/pd-orchestrator/test/elasticscaler/estest"
@@ -26,6 +29,55 @@ import (
 )
 
 const components = "scaling-system"
+
+// A chart that has this one as a part, with samples in its values, installs on a cluster that has seen none of it. The samples
+// come with the first upgrade after the components are there to admit them, and go with the release.
+func TestAChartAroundThisOne(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "infernex")
+	must(t, os.MkdirAll(dir, 0o755))
+	must(t, os.CopyFS(filepath.Join(dir, "charts", "pd-orchestrator"), os.DirFS(installed.Chart)))
+	must(t, os.WriteFile(filepath.Join(dir, "Chart.yaml"), []byte("{apiVersion: v2, name: infernex, version: 0.1.0, dependencies: [{name: pd-orchestrator, version: 0.0.0-latest}]}\n"), 0o600))
+	must(t, os.WriteFile(filepath.Join(dir, "values.yaml"), []byte("pd-orchestrator:"+strings.ReplaceAll(suiteValues, "\n", "\n  ")+"\n"), 0o600))
+	mustHelm(t, "install", "infernex", dir, "--set", "pd-orchestrator.resourcescalinggroup.namespace.create=true")
+	running, err := installed.Run(t.Context(), plane, api, components)
+	must(t, err)
+	defer func() { must(t, running.Stop()) }()
+	// So that an upgrade leaves the webhooks where they are served on this machine.
+	for component, c := range running {
+		file := filepath.Join(dir, "charts", "pd-orchestrator", "files", "webhook", component+".yaml")
+		text, err := os.ReadFile(file)
+		must(t, err)
+		must(t, os.WriteFile(file, []byte(strings.Replace(string(text), "port: 443", fmt.Sprintf("port: %d", c.Ports["webhook"]), 1)), 0o600))
+	}
+	testkit.Eventually(t, estest.Patience, "the pods to be ready", func(ctx context.Context) error {
+		var list appsv1.DeploymentList
+		if err := api.List(ctx, &list, client.InNamespace(components)); err != nil {
+			return err
+		}
+		for _, d := range list.Items {
+			if d.Status.ReadyReplicas == 0 {
+				return fmt.Errorf("%s has none", d.Name)
+			}
+		}
+		return nil
+	})
+	rsg, scaler := testkit.MakeRSG(components, "rsg").Obj(), &v1alpha1.ElasticScaler{ObjectMeta: metav1.ObjectMeta{Namespace: components, Name: "elastic-scaler"}}
+	for _, upgrade := range []string{"the first upgrade, which makes them", "the second, which keeps them"} {
+		mustHelm(t, "upgrade", "infernex", dir, "--force-conflicts")
+		for _, sample := range []client.Object{rsg, scaler} {
+			if err := api.Get(t.Context(), client.ObjectKeyFromObject(sample), sample); err != nil {
+				t.Fatalf("%s: %v", upgrade, err)
+			}
+		}
+	}
+	if n := rsg.Spec.ScalingStrategy.GroupConfig.Replicas; n == nil || *n != 1 {
+		t.Errorf("the sample asks for %v groups, want 1", n)
+	}
+	mustHelm(t, "uninstall", "infernex")
+	if err := api.Get(t.Context(), client.ObjectKeyFromObject(rsg), rsg); !apierrors.IsNotFound(err) {
+		t.Errorf("the sample outlives its release: %v", err)
+	}
+}
 
 // The documents' standalone installations stand side by side, and what users made outlives them.
 func TestStandaloneReleases(t *testing.T) {

@@ -2,14 +2,17 @@ package chart
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
+	"github.com/pd-orchestrator/pd-orchestrator/internal/config"
 	"github.com/pd-orchestrator/pd-orchestrator/test/installed"
 )
 
@@ -118,15 +121,18 @@ func TestValuesOfChartsAroundThisOne(t *testing.T) {
 	if err := os.WriteFile(file, []byte(suiteValues), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	objects := rendered(t, "-f", file)
-	has(t, objects, true, "ElasticScaler scaling-system/elastic-scaler", "ResourceScalingGroup scaling-system/rsg")
+	samples := []string{"ElasticScaler scaling-system/elastic-scaler", "ResourceScalingGroup scaling-system/rsg"}
+	has(t, rendered(t, "-f", file), false, samples...)
+	has(t, rendered(t, "-f", file, "--api-versions", "elasticscaler.io/v1alpha1/ElasticScaler", "--api-versions", "autoscaling.openfuyao.com/v1alpha1/ResourceScalingGroup"), true, samples...)
 }
 
-func TestAKeyThatDoesNotExistIsRefused(t *testing.T) {
+func TestValuesThatAreRefused(t *testing.T) {
 	t.Parallel()
 	for key, want := range map[string]string{
 		"replica=1": "'replica' not allowed", "tidal.namespce.create=true": "'namespce' not allowed", "webhook.certificates=none": "webhook/certificates",
 		"replicas=0": "replicas", "prometheus.address=prometheus:9090": "prometheus/address",
+		"leaderElection=false":                          "set replicas to 1",
+		"webhook.enabled=false,crossNamespace=Admitted": "use Denied or Trusted",
 	} {
 		out, err := helm.Run(t.Context(), "template", "pdo", installed.Chart, "--set", key)
 		if err == nil || !strings.Contains(out, want) {
@@ -135,22 +141,124 @@ func TestAKeyThatDoesNotExistIsRefused(t *testing.T) {
 	}
 }
 
-// Limited to some namespaces, a component has Roles there, and a ClusterRole for what is in no namespace.
+// Limited to some namespaces, a component has Roles there, and a ClusterRole for what is in no namespace. Together they grant what
+// it has in all of them otherwise.
 func TestSomeNamespacesOnly(t *testing.T) {
 	t.Parallel()
-	objects := rendered(t, "--set", "watchNamespaces={inference,scaling-system}")
-	for _, component := range []string{"elasticscaler", "resourcescalinggroup", "tidal"} {
+	const all = "ome.autoscalerPolicy.enabled=true"
+	unlimited, objects := rendered(t, "--set", all), rendered(t, "--set", all, "--set", "watchNamespaces={inference,scaling-system}")
+	inNoNamespace := []string{
+		"validatingwebhookconfigurations", "customresourcedefinitions", "apiservices", "tokenreviews", "subjectaccessreviews",
+		"clusterbasemodels", "clusterservingruntimes", "clusterservingruntimes/status", "clusterbasemodels/status",
+	}
+	for _, component := range everyComponent {
 		name := "pd-orchestrator-" + component
-		has(t, objects, true, "Role inference/"+name+"-watched", "RoleBinding scaling-system/"+name+"-watched", "ClusterRole "+name)
-		text, err := yaml.Marshal(objects["ClusterRole "+name]["rules"])
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, namespaced := range []string{"deployments", "pods", "secrets", "elasticscalers", "tidals", "resourcescalinggroups"} {
-			if strings.Contains(string(text), "- "+namespaced+"\n") {
-				t.Errorf("%s is left with %s in all namespaces:\n%s", name, namespaced, text)
+		has(t, objects, true, "RoleBinding inference/"+name+"-watched", "RoleBinding scaling-system/"+name+"-watched", "ClusterRoleBinding "+name)
+		cluster := grants(objects["ClusterRole "+name])
+		for grant := range cluster {
+			if resource, _, _ := strings.Cut(grant, " "); !slices.Contains(inNoNamespace, resource) {
+				t.Errorf("%s is left with %q in all namespaces", name, grant)
 			}
 		}
+		for _, namespace := range []string{"inference", "scaling-system"} {
+			together := maps.Clone(cluster)
+			maps.Copy(together, grants(objects["Role "+namespace+"/"+name+"-watched"]))
+			if want := grants(unlimited["ClusterRole "+name]); !maps.Equal(together, want) {
+				t.Errorf("in %s %s has the rights %v, want %v", namespace, name, slices.Sorted(maps.Keys(together)), slices.Sorted(maps.Keys(want)))
+			}
+		}
+	}
+}
+
+var everyComponent = []string{"autoscalerpolicy", "elasticscaler", "resourcescalinggroup", "tidal"}
+
+// What operators switch on and off, by what is rendered then.
+func TestValuesOfOperators(t *testing.T) {
+	t.Parallel()
+	const scaler = "pd-orchestrator-elasticscaler"
+	for name, tc := range map[string]struct {
+		set     string
+		there   []string
+		missing []string
+		// texts are in the rendered objects, and others are not.
+		texts, others []string
+	}{
+		"certificates of cert-manager": {
+			"webhook.certificates=cert-manager",
+			[]string{"Certificate scaling-system/" + scaler, "Issuer scaling-system/pdo-pd-orchestrator"}, []string{"Secret scaling-system/" + scaler},
+			[]string{"- " + scaler + "-signals.scaling-system.svc", "cert-manager.io/inject-ca-from: scaling-system/" + scaler, "secretName: " + scaler, "certificates: CertManager"}, nil,
+		},
+		"an issuer of the operator's": {
+			"webhook.certificates=cert-manager,webhook.certManager.issuerRef.name=ours,webhook.certManager.issuerRef.kind=ClusterIssuer",
+			nil, []string{"Issuer scaling-system/pdo-pd-orchestrator"}, []string{"kind: ClusterIssuer"}, nil,
+		},
+		"without admission": {
+			"webhook.enabled=false", nil, []string{"ValidatingWebhookConfiguration elasticscaler.elasticscaler.io", "Service scaling-system/" + scaler + "-signals"},
+			nil, []string{"name: webhook, containerPort", "name: signals, containerPort"},
+		},
+		"a single replica": {
+			"replicas=1,leaderElection=false", nil, []string{"PodDisruptionBudget scaling-system/" + scaler}, []string{"enabled: false\n      namespace: scaling-system"}, nil,
+		},
+		"a disruption budget": {"replicas=3", []string{"PodDisruptionBudget scaling-system/" + scaler}, nil, nil, nil},
+		"a network policy": {
+			"networkPolicy.enabled=true,networkPolicy.metricsFrom[0].namespaceSelector.matchLabels.name=monitoring",
+			[]string{"NetworkPolicy scaling-system/" + scaler}, nil, []string{"name: monitoring"}, nil,
+		},
+		"credentials of Prometheus": {
+			"prometheus.address=https://prometheus:9090,prometheus.tokenSecretRef.name=token,prometheus.tokenSecretRef.key=t,prometheus.caConfigMapRef.name=ca,prometheus.caConfigMapRef.key=ca.crt",
+			nil, nil, []string{"secret: {secretName: token}", "configMap: {name: ca}", "bearerTokenFile: /etc/pd-orchestrator/prometheus-token/t", "caFile: /etc/pd-orchestrator/prometheus-ca/ca.crt"}, nil,
+		},
+		"monitoring": {
+			"tidal.enabled=false,monitoring.serviceMonitor.enabled=true,monitoring.podMonitor.enabled=true,monitoring.prometheusRule.enabled=true,monitoring.dashboards.enabled=true",
+			[]string{
+				"ServiceMonitor scaling-system/pdo-pd-orchestrator", "PodMonitor scaling-system/pdo-inference-rsg-io-name", "PodMonitor scaling-system/pdo-inference-ome-io-inferenceservice",
+				"PrometheusRule scaling-system/pdo-pd-orchestrator", "ConfigMap scaling-system/pdo-dashboard-scaling", "ConfigMap scaling-system/pdo-dashboard-operation",
+			}, nil,
+			[]string{`absent(up{controller_component="elasticscaler"}) or absent(up{controller_component="resourcescalinggroup"})`, "targetLabel: group_id", `grafana_dashboard: "1"`},
+			[]string{`controller_component="tidal"`},
+		},
+		"further sources of StateTriggers": {
+			"elastic-scaler.stateSources[0].apiVersion=example.com/v1,elastic-scaler.stateSources[0].kind=Schedule",
+			[]string{"ClusterRole " + scaler + "-sources"}, nil, []string{"- schedules\n"}, nil,
+		},
+		"further sources in some namespaces": {
+			"watchNamespaces={inference},elastic-scaler.stateSources[0].apiVersion=example.com/v1,elastic-scaler.stateSources[0].kind=Policy,elastic-scaler.stateSources[0].resource=policies",
+			[]string{"Role inference/" + scaler + "-sources"}, []string{"ClusterRole " + scaler + "-sources"}, []string{"- policies\n"}, nil,
+		},
+		"without CRDs":              {"crds.enabled=false", nil, []string{"CustomResourceDefinition tidals.tidal.io"}, nil, nil},
+		"CRDs that go":              {"crds.keep=false", []string{"CustomResourceDefinition tidals.tidal.io"}, nil, nil, []string{"helm.sh/resource-policy"}},
+		"settings of the manager":   {"elastic-scaler.cpuInitializationSeconds=60,webhook.dnsNames={hooks.example.com},webhook.validitySeconds=3600", nil, nil, []string{"cpuInitializationSeconds: 60", `dnsNames: ["hooks.example.com"]`, "validitySeconds: 3600"}, nil},
+		"an image by its digest":    {"image.digest=sha256:" + strings.Repeat("0a", 32), nil, nil, []string{"image: ghcr.io/pd-orchestrator/pd-orchestrator@sha256:0a0a"}, nil},
+		"a namespace of their own":  {"namespace=scaling,tidal.namespace.create=true", []string{"Namespace scaling", "Deployment scaling/" + scaler, "Service scaling/" + scaler + "-webhook"}, nil, nil, []string{"namespace: scaling-system"}},
+		"references without asking": {"webhook.enabled=false,crossNamespace=Trusted", nil, nil, []string{"crossNamespace: Trusted"}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			objects := rendered(t, "--set", tc.set)
+			has(t, objects, true, tc.there...)
+			has(t, objects, false, tc.missing...)
+			text := mustHelm(t, "template", "pdo", installed.Chart, "--set", tc.set)
+			for _, want := range tc.texts {
+				if !strings.Contains(text, want) {
+					t.Errorf("%q is rendered nowhere", want)
+				}
+			}
+			for _, other := range tc.others {
+				if strings.Contains(text, other) {
+					t.Errorf("%q is rendered", other)
+				}
+			}
+			// What is rendered for a component is what its manager takes.
+			for key, object := range objects {
+				file, ok, _ := unstructured.NestedString(object, "data", "config.yaml")
+				if !ok {
+					continue
+				}
+				if _, err := config.Parse([]byte(file)); err != nil {
+					t.Errorf("the manager refuses %s: %v\n%s", key, err, file)
+				}
+			}
+		})
 	}
 }
 
