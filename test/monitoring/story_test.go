@@ -26,6 +26,7 @@ type story struct {
 	*estest.World
 	// load is what the groups are scaled by, and broken a source that always fails.
 	load, broken *faulty.Server
+	signals      *faulty.Signals
 }
 
 // play plays the story, and returns when it is on record in Prometheus.
@@ -56,6 +57,9 @@ func play(t *testing.T) *story {
 	} {
 		found(t, happened)
 	}
+	// What has been counted once before the first scrape has no rate: the listener asks again.
+	s.signals.Cut()
+	found(t, `increase(pdo_elasticscaler_signal_request_seconds_count[15m]) > 0`)
 	return s
 }
 
@@ -86,13 +90,13 @@ spec:
 	fallback.Spec.MaxReplicas = new(int32(2))
 	s.Create(fallback)
 
-	signals := faulty.NewSignals(faulty.Lines)
-	s.load.AnswerPath("/signals", signals)
+	s.signals = faulty.NewSignals(faulty.Lines)
+	s.load.AnswerPath("/signals", s.signals)
 	s.Create(s.scaler("by-signal", v1alpha1.Trigger{
 		Type: v1alpha1.SignalTriggerType, SignalTrigger: &v1alpha1.SignalTrigger{Endpoint: s.load.URL() + "/signals"},
 	}))
-	s.Connected(signals)
-	signals.Send(faulty.Message{Data: `{"signal": "ScaleUp", "id": "1"}`})
+	s.Connected(s.signals)
+	s.signals.Send(faulty.Message{Data: `{"signal": "ScaleUp", "id": "1"}`})
 }
 
 // groups has an ElasticScaler take a ResourceScalingGroup to three groups and back to one, ranked by a metric of the pods.
