@@ -33,6 +33,7 @@ type Watches struct {
 	controller controller.Controller
 	api        client.Reader
 	clock      clock.PassiveClock
+	namespaces []string
 
 	// starting is held while a watch is started, which may take until the controller has.
 	starting sync.Mutex
@@ -63,9 +64,25 @@ type Watch struct {
 	Predicates []predicate.Predicate
 }
 
-// NewWatches returns the watches of a controller. The reader asks the API server.
-func NewWatches(c cache.Cache, ctrl controller.Controller, api client.Reader, clk clock.PassiveClock) *Watches {
-	return &Watches{cache: c, controller: ctrl, api: api, clock: clk, kinds: map[schema.GroupVersionKind]*watchedKind{}}
+// NewWatches returns the watches of a controller. The reader asks the API server. The namespaces are those that the cache is
+// limited to; none for all.
+func NewWatches(c cache.Cache, ctrl controller.Controller, api client.Reader, clk clock.PassiveClock, namespaces []string) *Watches {
+	if len(namespaces) == 0 {
+		namespaces = []string{metav1.NamespaceAll}
+	}
+	return &Watches{cache: c, controller: ctrl, api: api, clock: clk, namespaces: namespaces, kinds: map[schema.GroupVersionKind]*watchedKind{}}
+}
+
+// LimitedTo is what limits a cache to namespaces; nil, which limits nothing, for none.
+func LimitedTo(namespaces []string) map[string]cache.Config {
+	if len(namespaces) == 0 {
+		return nil
+	}
+	limits := map[string]cache.Config{}
+	for _, name := range namespaces {
+		limits[name] = cache.Config{}
+	}
+	return limits
 }
 
 // Known reports whether a watch of the kind was asked for before. It does not wait for one that is being started, so that
@@ -117,14 +134,16 @@ func (w *Watches) start(ctx context.Context, watch Watch) (*watchedKind, error) 
 		return kind, nil
 	}
 	// An informer of a kind that may not be listed never gets ready, and the manager with it.
-	probe := &metav1.PartialObjectMetadataList{}
-	probe.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
-	if err := w.api.List(ctx, probe, client.Limit(1)); apierrors.IsForbidden(err) || apierrors.IsMethodNotSupported(err) {
-		kind := &watchedKind{asked: now, first: make(chan struct{})}
-		close(kind.first)
-		return w.keep(gvk, kind), nil
-	} else if err != nil {
-		return nil, fmt.Errorf("listing %s: %w", gvk.Kind, err)
+	for _, namespace := range w.namespaces {
+		probe := &metav1.PartialObjectMetadataList{}
+		probe.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
+		if err := w.api.List(ctx, probe, client.InNamespace(namespace), client.Limit(1)); apierrors.IsForbidden(err) || apierrors.IsMethodNotSupported(err) {
+			kind := &watchedKind{asked: now, first: make(chan struct{})}
+			close(kind.first)
+			return w.keep(gvk, kind), nil
+		} else if err != nil {
+			return nil, fmt.Errorf("listing %s: %w", gvk.Kind, err)
+		}
 	}
 	if watch.Index != nil {
 		if err := watch.Index(ctx); err != nil {

@@ -30,7 +30,7 @@ func (c *startingController) Watch(source.Source) error {
 // added meanwhile.
 func TestKnownDoesNotWaitForAControllerThatStarts(t *testing.T) {
 	c := &startingController{asked: make(chan struct{}), started: make(chan struct{})}
-	w := NewWatches(&informertest.FakeInformers{}, c, fake.NewClientBuilder().Build(), clock.RealClock{})
+	w := NewWatches(&informertest.FakeInformers{}, c, fake.NewClientBuilder().Build(), clock.RealClock{}, nil)
 	kind := corev1.SchemeGroupVersion.WithKind("Pod")
 	ensured := make(chan error, 1)
 	go func() {

@@ -34,6 +34,7 @@ func setupAutoscalerPolicy(ctx context.Context, p parts) error {
 		&autoscalerpolicy.Services{
 			Client:      p.mgr.GetClient(),
 			APIReader:   p.mgr.GetAPIReader(),
+			Namespaces:  p.config.WatchNamespaces,
 			Cluster:     p.cluster,
 			Recorder:    p.mgr.GetEventRecorder("pd-orchestrator-" + autoscalerpolicy.Component),
 			Clock:       clock.RealClock{},
@@ -43,6 +44,7 @@ func setupAutoscalerPolicy(ctx context.Context, p parts) error {
 		&autoscalerpolicy.Policies{
 			Client:      p.mgr.GetClient(),
 			APIReader:   p.mgr.GetAPIReader(),
+			Namespaces:  p.config.WatchNamespaces,
 			Cluster:     p.cluster,
 			Clock:       clock.RealClock{},
 			Concurrency: p.config.ConcurrentReconciles,

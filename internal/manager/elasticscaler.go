@@ -85,7 +85,7 @@ func setupElasticScaler(ctx context.Context, p parts) error {
 		Kinds:             kinds,
 		Algorithms:        scaling.DefaultRegistry,
 		Sampler:           sampling.New(shared, clock.RealClock{}),
-		Namespaces:        watched(p.config),
+		Namespaces:        p.config.WatchNamespaces,
 		Defaults:          scalerspec.Defaults{Interval: c.Interval(), MaxAge: p.config.Prometheus.MaxSampleAge()},
 		CPUInitialization: time.Duration(c.CPUInitializationSeconds) * time.Second,
 		InitialReadiness:  time.Duration(c.InitialReadinessSeconds) * time.Second,

@@ -143,7 +143,7 @@ func Run(ctx context.Context, restConfig *rest.Config, c config.Configuration, n
 	mgr, err := ctrl.NewManager(restConfig, ctrl.Options{
 		Scheme: scheme,
 		Logger: log,
-		Cache:  cache.Options{ByObject: byObject, DefaultTransform: kube.StripManagedFields, DefaultNamespaces: watched(c)},
+		Cache:  cache.Options{ByObject: byObject, DefaultTransform: kube.StripManagedFields, DefaultNamespaces: kube.LimitedTo(c.WatchNamespaces)},
 		Client: client.Options{
 			Cache:      &client.CacheOptions{Unstructured: true},
 			FieldOwner: string(kube.FieldOwner(strings.Join(names, "+"))),
@@ -220,18 +220,6 @@ func Run(ctx context.Context, restConfig *rest.Config, c config.Configuration, n
 	return nil
 }
 
-// watched are the namespaces that are read, nil for all.
-func watched(c config.Configuration) map[string]cache.Config {
-	if len(c.WatchNamespaces) == 0 {
-		return nil
-	}
-	namespaces := map[string]cache.Config{}
-	for _, name := range c.WatchNamespaces {
-		namespaces[name] = cache.Config{}
-	}
-	return namespaces
-}
-
 // leaseName gives each component that runs alone a Lease of its own, so that components in separate processes do not
 // wait for each other.
 func leaseName(names []string) string {
@@ -245,6 +233,7 @@ func setupResourceScalingGroup(ctx context.Context, p parts) error {
 	r := &resourcescalinggroup.Reconciler{
 		Client:         p.mgr.GetClient(),
 		APIReader:      p.mgr.GetAPIReader(),
+		Namespaces:     p.config.WatchNamespaces,
 		Recorder:       p.mgr.GetEventRecorder("pd-orchestrator-" + resourcescalinggroup.Component),
 		Clock:          clock.RealClock{},
 		Metrics:        p.metrics,

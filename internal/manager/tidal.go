@@ -29,6 +29,7 @@ func setupTidal(ctx context.Context, p parts) error {
 	r := &tidal.Reconciler{
 		Client:         p.mgr.GetClient(),
 		APIReader:      p.mgr.GetAPIReader(),
+		Namespaces:     p.config.WatchNamespaces,
 		Recorder:       p.mgr.GetEventRecorder("pd-orchestrator-" + tidal.Component),
 		Clock:          clock.RealClock{},
 		Kinds:          kinds,

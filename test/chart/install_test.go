@@ -41,7 +41,7 @@ func TestAChartAroundThisOne(t *testing.T) {
 	mustHelm(t, "install", "infernex", dir, "--set", "pd-orchestrator.resourcescalinggroup.namespace.create=true")
 	running, err := installed.Run(t.Context(), plane, api, components)
 	must(t, err)
-	defer func() { must(t, running.Stop()) }()
+	defer func() { end(t, running) }()
 	// So that an upgrade leaves the webhooks where they are served on this machine.
 	for component, c := range running {
 		file := filepath.Join(dir, "charts", "pd-orchestrator", "files", "webhook", component+".yaml")
@@ -122,19 +122,9 @@ func TestLifeOfARelease(t *testing.T) {
 			t.Logf("changed for this machine, %s: %s", name, strings.Join(c.Changes, "; "))
 		}
 	}
-	defer func() {
-		if err := running.Stop(); err != nil {
-			t.Error(err)
-		}
-		for name, c := range running {
-			if t.Failed() {
-				log, _ := c.Logs(100)
-				t.Logf("the log of %s ends:\n%s", name, log)
-			}
-		}
-	}()
+	defer func() { end(t, running) }()
 	run()
-	w := newObjects(t)
+	w := newObjects(t, newNamespace(t))
 	w.atWork(t)
 
 	// The conflicts are those of what was changed for this machine.
@@ -153,14 +143,14 @@ func TestLifeOfARelease(t *testing.T) {
 		}
 		return nil
 	})
-	newObjects(t).atWork(t)
+	newObjects(t, newNamespace(t)).atWork(t)
 	if after := w.fingerprint(t); after != before {
 		t.Errorf("an upgrade changes what runs, from\n%s\nto\n%s", before, after)
 	}
 
 	mustHelm(t, "rollback", "pdo", "1", "--force-conflicts")
 	run()
-	newObjects(t).atWork(t)
+	newObjects(t, newNamespace(t)).atWork(t)
 	if after := w.fingerprint(t); after != before {
 		t.Errorf("a rollback changes what runs, from\n%s\nto\n%s", before, after)
 	}
@@ -178,6 +168,43 @@ func TestLifeOfARelease(t *testing.T) {
 		})
 	}
 	must(t, api.Get(t.Context(), client.ObjectKeyFromObject(w.clone), &appsv1.Deployment{}))
+}
+
+// Limited to some namespaces, the components work there with the Roles that they have there, and leave the others alone.
+func TestWorkInSomeNamespacesOnly(t *testing.T) {
+	ours, others := newNamespace(t), newNamespace(t)
+	mustHelm(t, "install", "pdo", installed.Chart, "--take-ownership", "--set", "resourcescalinggroup.namespace.create=true,ome.autoscalerPolicy.enabled=true",
+		"--set", "elastic-scaler.endpoints.allow={127.0.0.0/8}", "--set", "watchNamespaces={"+ours+","+components+"}")
+	running, err := installed.Run(t.Context(), plane, api, components)
+	must(t, err)
+	defer func() { end(t, running) }()
+	elsewhere := newObjects(t, others)
+	newObjects(t, ours).atWork(t)
+	must(t, running.Forbidden())
+	for d, want := range map[*appsv1.Deployment]int32{elsewhere.byClock: 1, elsewhere.byMetric: 2} {
+		must(t, api.Get(t.Context(), client.ObjectKeyFromObject(d), d))
+		if *d.Spec.Replicas != want {
+			t.Errorf("%s of a namespace that is not watched has %d replicas, want %d as before", d.Name, *d.Spec.Replicas, want)
+		}
+	}
+	if err := api.Get(t.Context(), client.ObjectKeyFromObject(elsewhere.clone), elsewhere.clone); !apierrors.IsNotFound(err) {
+		t.Errorf("a group was made in a namespace that is not watched: %v", err)
+	}
+	mustHelm(t, "uninstall", "pdo")
+}
+
+// end stops the components, and shows their logs where the test has failed.
+func end(t *testing.T, running installed.Components) {
+	t.Helper()
+	if err := running.Stop(); err != nil {
+		t.Error(err)
+	}
+	for name, c := range running {
+		if t.Failed() {
+			log, _ := c.Logs(100)
+			t.Logf("the log of %s ends:\n%s", name, log)
+		}
+	}
 }
 
 // olderChart is the chart with a lower version, and with a CRD from before Tidals could be suspended.

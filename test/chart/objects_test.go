@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
@@ -72,34 +73,39 @@ spec:
   engine: {minReplicas: 2, maxReplicas: 4, autoscalerPolicyRef: {name: cpu-60}}
 `
 
-// newObjects creates them in a namespace of their own.
-func newObjects(t *testing.T) *objects {
+func newNamespace(t *testing.T) string {
 	t.Helper()
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "inference-"}}
 	must(t, api.Create(t.Context(), ns))
+	return ns.Name
+}
+
+// newObjects creates them in a namespace.
+func newObjects(t *testing.T, namespace string) *objects {
+	t.Helper()
 	server, err := faulty.Start(faulty.Options{})
 	must(t, err)
 	t.Cleanup(func() { _ = server.Close() })
 	server.Answer(faulty.Scalar("40"))
 
-	o := &objects{namespace: ns.Name}
-	o.byClock = testkit.MakeDeployment(ns.Name, "by-clock").Replicas(1).Obj()
-	o.tidal = &tidalv1alpha1.Tidal{ObjectMeta: metav1.ObjectMeta{Namespace: ns.Name, Name: "by-clock"}}
-	o.tidal.Spec.TargetRef = tidalv1alpha1.TargetReference{APIVersion: "apps/v1", Kind: "Deployment", Namespace: ns.Name, Name: o.byClock.Name}
+	o := &objects{namespace: namespace}
+	o.byClock = testkit.MakeDeployment(namespace, "by-clock").Replicas(1).Obj()
+	o.tidal = &tidalv1alpha1.Tidal{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "by-clock"}}
+	o.tidal.Spec.TargetRef = tidalv1alpha1.TargetReference{APIVersion: "apps/v1", Kind: "Deployment", Namespace: namespace, Name: o.byClock.Name}
 	o.tidal.Spec.Triggers.Times.Rules = []tidalv1alpha1.TimeRule{{Name: "always", Cron: "CRON_TZ=UTC 0 0 * * *", Replicas: new(int32(3))}}
-	o.byMetric = testkit.MakeDeployment(ns.Name, "by-metric").Replicas(2).Obj()
+	o.byMetric = testkit.MakeDeployment(namespace, "by-metric").Replicas(2).Obj()
 	o.scaler = estest.Instant(&v1alpha1.ElasticScaler{
-		ObjectMeta: metav1.ObjectMeta{Namespace: ns.Name, Name: "by-metric"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "by-metric"},
 		Spec: v1alpha1.ElasticScalerSpec{
 			TargetRef:       v1alpha1.TargetReference{APIVersion: "apps/v1", Kind: "Deployment", Name: o.byMetric.Name},
 			IntervalSeconds: new(int32(1)), Trigger: estest.Metrics("", estest.Query(server.URL(), "queue", "scalar(queue)", "10")),
 		},
 	})
-	base := testkit.MakeDeployment(ns.Name, "llm-prefill").Replicas(1).Obj()
-	o.clone = testkit.MakeDeployment(ns.Name, "pd-llm-prefill-1").Obj()
-	o.rsg = testkit.MakeRSG(ns.Name, "llm").Target("prefill", ns.Name, base.Name).GroupName("pd").Replicas(2).Obj()
+	base := testkit.MakeDeployment(namespace, "llm-prefill").Replicas(1).Obj()
+	o.clone = testkit.MakeDeployment(namespace, "pd-llm-prefill-1").Obj()
+	o.rsg = testkit.MakeRSG(namespace, "llm").Target("prefill", namespace, base.Name).GroupName("pd").Replicas(2).Obj()
 	all := []client.Object{o.byClock, o.byMetric, base, o.tidal, o.scaler, o.rsg}
-	for document := range strings.SplitSeq(strings.ReplaceAll(serving, "NAMESPACE", ns.Name), "\n---\n") {
+	for document := range strings.SplitSeq(strings.ReplaceAll(serving, "NAMESPACE", namespace), "\n---\n") {
 		u := &unstructured.Unstructured{}
 		must(t, yaml.UnmarshalStrict([]byte(document), &u.Object))
 		o.serving = append(o.serving, u)
@@ -138,7 +144,12 @@ func (o *objects) atWork(t *testing.T) {
 	testkit.Eventually(t, estest.Patience, "the HPA of the service's engine, with the policy's metric", func(ctx context.Context) error {
 		hpa := &autoscalingv2.HorizontalPodAutoscaler{}
 		if err := api.Get(ctx, types.NamespacedName{Namespace: o.namespace, Name: "llama-engine"}, hpa); err != nil {
-			return err
+			service := &unstructured.Unstructured{}
+			service.SetGroupVersionKind(schema.GroupVersionKind{Group: "ome.io", Version: "v1beta1", Kind: "InferenceService"})
+			if err := api.Get(ctx, types.NamespacedName{Namespace: o.namespace, Name: "llama"}, service); err != nil {
+				return err
+			}
+			return fmt.Errorf("%w, and its service has the status %v", err, service.Object["status"])
 		}
 		if len(hpa.Spec.Metrics) != 1 || hpa.Spec.MaxReplicas != 4 {
 			return fmt.Errorf("it has up to %d replicas and %v", hpa.Spec.MaxReplicas, hpa.Spec.Metrics)

@@ -24,6 +24,8 @@ type Policies struct {
 	Client client.Client
 	// APIReader reads from the API server.
 	APIReader client.Reader
+	// Namespaces limits what is watched; empty for all namespaces.
+	Namespaces []string
 	// Cluster knows whether there are policies, and the metric providers.
 	Cluster *Cluster
 	// Clock tells the time.

@@ -49,6 +49,8 @@ type Services struct {
 	Client client.Client
 	// APIReader reads from the API server.
 	APIReader client.Reader
+	// Namespaces limits what is watched; empty for all namespaces.
+	Namespaces []string
 	// Cluster knows which kinds there are, and the metric providers.
 	Cluster *Cluster
 	// Recorder writes events.

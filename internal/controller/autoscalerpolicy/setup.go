@@ -118,7 +118,7 @@ func (r *Services) setup(mgr ctrl.Manager) error {
 	if err != nil {
 		return err
 	}
-	r.cache, r.watches = mgr.GetCache(), kube.NewWatches(mgr.GetCache(), c, r.APIReader, r.Clock)
+	r.cache, r.watches = mgr.GetCache(), kube.NewWatches(mgr.GetCache(), c, r.APIReader, r.Clock, r.Namespaces)
 	return nil
 }
 
@@ -127,7 +127,7 @@ func (r *Policies) setup(mgr ctrl.Manager) error {
 	if err != nil {
 		return err
 	}
-	r.watches = kube.NewWatches(mgr.GetCache(), c, r.APIReader, r.Clock)
+	r.watches = kube.NewWatches(mgr.GetCache(), c, r.APIReader, r.Clock, r.Namespaces)
 	services := source.Kind(mgr.GetCache(), client.Object(&v1beta1.InferenceService{}), handler.EventHandler(toPolicies), predicate.Predicate(predicate.GenerationChangedPredicate{}))
 	for _, s := range []source.Source{services, r.Cluster.crds(handler.EnqueueRequestsFromMapFunc(requestForPolicyCRD)), r.Cluster.providers(handler.EnqueueRequestsFromMapFunc(r.requestsForAll))} {
 		if err := c.Watch(s); err != nil {

@@ -69,7 +69,7 @@ type Reconciler struct {
 	// StateSources are the kinds, beside Tidal, that may drive a StateTrigger.
 	StateSources []schema.GroupVersionKind
 	// Namespaces limits what is watched; empty for all namespaces.
-	Namespaces map[string]cache.Config
+	Namespaces []string
 	// Defaults stand where a spec says nothing.
 	Defaults scalerspec.Defaults
 	// CPUInitialization and InitialReadiness are how long a pod counts as starting.

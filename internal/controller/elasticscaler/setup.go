@@ -122,7 +122,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) err
 		return fmt.Errorf("setting up controller %s: %w", Component, err)
 	}
 	r.cache = mgr.GetCache()
-	r.watches = kube.NewWatches(mgr.GetCache(), c, r.APIReader, r.Clock)
+	r.watches = kube.NewWatches(mgr.GetCache(), c, r.APIReader, r.Clock, r.Namespaces)
 	if r.sources, err = newSources(mgr, c, r); err != nil {
 		return fmt.Errorf("setting up controller %s: %w", Component, err)
 	}

@@ -49,7 +49,7 @@ func newSources(mgr ctrl.Manager, c controller.Controller, r *Reconciler) (*sour
 		HTTPClient:           mgr.GetHTTPClient(),
 		Scheme:               mgr.GetScheme(),
 		Mapper:               mgr.GetRESTMapper(),
-		DefaultNamespaces:    r.Namespaces,
+		DefaultNamespaces:    kube.LimitedTo(r.Namespaces),
 		DefaultLabelSelector: labels.NewSelector().Add(*named),
 		DefaultTransform:     kube.StripManagedFields,
 	})
@@ -58,7 +58,7 @@ func newSources(mgr ctrl.Manager, c controller.Controller, r *Reconciler) (*sour
 	}
 	return &sources{
 		cache:      held,
-		watches:    kube.NewWatches(held, c, r.APIReader, r.Clock),
+		watches:    kube.NewWatches(held, c, r.APIReader, r.Clock, r.Namespaces),
 		kinds:      append([]schema.GroupVersionKind{tidalKind}, r.StateSources...),
 		reconciler: r,
 		looked:     make(chan struct{}),

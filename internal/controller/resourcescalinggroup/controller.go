@@ -47,6 +47,8 @@ type Reconciler struct {
 	Client client.Client
 	// APIReader reads from the API server.
 	APIReader client.Reader
+	// Namespaces limits what is watched; empty for all namespaces.
+	Namespaces []string
 	// Recorder writes events.
 	Recorder events.EventRecorder
 	// Clock tells the time.

@@ -135,7 +135,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) err
 		return fmt.Errorf("setting up controller %s: %w", Component, err)
 	}
 	r.indexer = indexer
-	r.watches = kube.NewWatches(mgr.GetCache(), c, r.APIReader, r.Clock)
+	r.watches = kube.NewWatches(mgr.GetCache(), c, r.APIReader, r.Clock, r.Namespaces)
 	return nil
 }
 

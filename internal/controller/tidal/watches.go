@@ -28,7 +28,7 @@ type watches struct {
 }
 
 func newWatches(c cache.Cache, ctrl controller.Controller, r *Reconciler) *watches {
-	return &watches{Watches: kube.NewWatches(c, ctrl, r.APIReader, r.Clock), cache: c, reconciler: r}
+	return &watches{Watches: kube.NewWatches(c, ctrl, r.APIReader, r.Clock, r.Namespaces), cache: c, reconciler: r}
 }
 
 // ensureTarget sees to it that objects of a target's kind are watched, and reports whether the cache can answer for them.
