@@ -7,7 +7,9 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	eventsv1 "k8s.io/api/events/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	autoscalingv1alpha1 "github.com/pd-orchestrator/pd-orchestrator/api/autoscaling/v1alpha1"
@@ -76,23 +78,28 @@ func (s *session) explain(ctx context.Context, k kind, obj client.Object) (*view
 		e = view.ExplainTidal(o, now())
 	case *omev1beta1.AutoscalerPolicy:
 		var services omev1beta1.InferenceServiceList
-		if err := s.client.List(ctx, &services, client.InNamespace(o.Namespace)); err != nil {
+		err := s.client.List(ctx, &services, client.InNamespace(o.Namespace))
+		switch {
+		case apierrors.IsForbidden(err), meta.IsNoMatchError(err):
+			s.warn(fmt.Sprintf("the services that may name the policy could not be read: %v", err))
+		case err != nil:
 			return nil, fmt.Errorf("listing the services that may name the policy: %w", err)
 		}
-		e = view.ExplainPolicy(o, services.Items)
+		e = view.ExplainPolicy(o, services.Items, err == nil)
 	case *omev1beta1.InferenceService:
 		e = view.ExplainService(o, now())
 	}
 	var err error
 	if e.Events, err = s.events(ctx, k, obj); err != nil {
 		// An explanation without events is better than none.
-		_, _ = fmt.Fprintf(s.streams.ErrOut, "warning: the events could not be read: %v\n", err)
+		s.warn(fmt.Sprintf("the events could not be read: %v", err))
 	}
 	return e, nil
 }
 
+// events reads the events in the core API, which has the same ones as events.k8s.io: those Kubernetes' role view has at all times.
 func (s *session) events(ctx context.Context, k kind, obj client.Object) ([]view.Event, error) {
-	var list eventsv1.EventList
-	err := s.client.List(ctx, &list, client.InNamespace(obj.GetNamespace()), client.MatchingFields{"regarding.kind": k.name, "regarding.name": obj.GetName()})
+	var list corev1.EventList
+	err := s.client.List(ctx, &list, client.InNamespace(obj.GetNamespace()), client.MatchingFields{"involvedObject.kind": k.name, "involvedObject.name": obj.GetName()})
 	return view.Events(list.Items, shownEvents), err
 }

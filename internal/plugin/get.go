@@ -1,11 +1,11 @@
 package plugin
 
 import (
+	"context"
 	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -112,30 +112,44 @@ func (s *session) get(cmd *cobra.Command, args []string, chosen selection, out o
 	if err := s.connect(); err != nil {
 		return err
 	}
+	found, err := s.find(cmd.Context(), asked, names, chosen)
+	if err != nil {
+		return err
+	}
 	var all []client.Object
 	var lines []view.Line
-	for _, k := range asked {
-		var found []client.Object
-		if len(names) > 0 {
-			for _, name := range names {
-				obj, err := s.read(cmd.Context(), k, name)
-				if err != nil {
-					return err
-				}
-				found = append(found, obj)
-			}
-		} else if found, err = s.listAll(cmd.Context(), k, chosen); meta.IsNoMatchError(err) && len(asked) > 1 {
-			// A component that is switched off has no CRDs.
-			continue
-		} else if err != nil {
-			return err
+	for _, l := range found {
+		for _, obj := range l.objects {
+			lines = append(lines, l.kind.line(obj))
 		}
-		for _, obj := range found {
-			lines = append(lines, k.line(obj))
-		}
-		all = append(all, found...)
+		all = append(all, l.objects...)
 	}
 	return s.printObjects(asked, all, lines, chosen, out)
+}
+
+// find reads the objects of those names, of the one kind that is asked for then, or without names all.
+func (s *session) find(ctx context.Context, asked []kind, names []string, chosen selection) ([]listed, error) {
+	if len(names) == 0 {
+		return s.listAndWarn(ctx, asked, chosen)
+	}
+	found := listed{kind: asked[0]}
+	for _, name := range names {
+		obj, err := s.read(ctx, asked[0], name)
+		if err != nil {
+			return nil, err
+		}
+		found.objects = append(found.objects, obj)
+	}
+	return []listed{found}, nil
+}
+
+// listAndWarn lists kinds, and warns of what is left out.
+func (s *session) listAndWarn(ctx context.Context, asked []kind, chosen selection) ([]listed, error) {
+	found, leftOut, err := s.listEach(ctx, asked, chosen)
+	for _, text := range leftOut {
+		s.warn(text)
+	}
+	return found, err
 }
 
 func (s *session) printObjects(asked []kind, all []client.Object, lines []view.Line, chosen selection, out output) error {

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -147,6 +148,36 @@ func (s *session) listAll(ctx context.Context, k kind, selection selection) ([]c
 		all = append(all, item.(client.Object))
 	}
 	return all, nil
+}
+
+// listed is what was found of a kind.
+type listed struct {
+	kind    kind
+	objects []client.Object
+}
+
+// listEach lists kinds. Of several, one that the cluster does not have is left out, since a component that is switched off has no CRDs,
+// and so is one that the user may not list, of which a text says so. Without the right to list any of them that is the error.
+func (s *session) listEach(ctx context.Context, asked []kind, chosen selection) (all []listed, leftOut []string, err error) {
+	var refused error
+	for _, k := range asked {
+		found, err := s.listAll(ctx, k, chosen)
+		switch {
+		case meta.IsNoMatchError(err) && len(asked) > 1:
+			continue
+		case apierrors.IsForbidden(err):
+			refused = err
+			leftOut = append(leftOut, fmt.Sprintf("without %s: %v", k.names[1], err))
+			continue
+		case err != nil:
+			return nil, nil, err
+		}
+		all = append(all, listed{k, found})
+	}
+	if len(all) == 0 {
+		return nil, nil, refused
+	}
+	return all, leftOut, nil
 }
 
 // completeObjects completes KIND/NAME from the cluster.

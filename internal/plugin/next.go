@@ -10,8 +10,6 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"k8s.io/apimachinery/pkg/api/meta"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	autoscalingv1alpha1 "github.com/pd-orchestrator/pd-orchestrator/api/autoscaling/v1alpha1"
 	tidalv1alpha1 "github.com/pd-orchestrator/pd-orchestrator/api/tidal/v1alpha1"
@@ -99,7 +97,7 @@ here, through a port-forward say. Without it the order is that of the annotation
 				order, err := nextGroup(cmd.Context(), &groups[i], asker)
 				if err != nil && len(groups) > 1 {
 					// The others can be told.
-					_, _ = fmt.Fprintf(s.streams.ErrOut, "warning: the order in which groups of %s would go: %v\n", view.ReferenceTo(view.KindGroup, &groups[i]), err)
+					s.warn(fmt.Sprintf("the order in which groups of %s would go: %v", view.ReferenceTo(view.KindGroup, &groups[i]), err))
 					continue
 				} else if err != nil {
 					return err
@@ -118,36 +116,24 @@ here, through a port-forward say. Without it the order is that of the annotation
 
 // whatComes reads what the arguments name: one object, or all.
 func (s *session) whatComes(ctx context.Context, args []string, chosen selection) (groups []autoscalingv1alpha1.ResourceScalingGroup, tidals []tidalv1alpha1.Tidal, err error) {
-	asked := []string{view.KindGroup, view.KindTidal}
-	name := ""
+	asked := slices.DeleteFunc(slices.Clone(kinds), func(k kind) bool { return k.name != view.KindGroup && k.name != view.KindTidal })
+	var names []string
 	if len(args) > 0 {
-		k, given, err := objectOf(args, "")
+		k, name, err := objectOf(args, "")
 		if err != nil {
 			return nil, nil, err
 		}
-		if !slices.Contains(asked, k.name) {
+		if k.name != view.KindGroup && k.name != view.KindTidal {
 			return nil, nil, fmt.Errorf("%s has no next: name a tidal or a resourcescalinggroup", k.names[0])
 		}
-		asked, name = []string{k.name}, given
+		asked, names = []kind{k}, []string{name}
 	}
-	for _, k := range kinds {
-		if !slices.Contains(asked, k.name) {
-			continue
-		}
-		var found []client.Object
-		if name != "" {
-			obj, err := s.read(ctx, k, name)
-			if err != nil {
-				return nil, nil, err
-			}
-			found = append(found, obj)
-		} else if found, err = s.listAll(ctx, k, chosen); err != nil && !meta.IsNoMatchError(err) {
-			return nil, nil, err
-		}
-		for _, obj := range found {
+	found, err := s.find(ctx, asked, names, chosen)
+	for _, l := range found {
+		for _, obj := range l.objects {
 			switch o := obj.(type) {
 			case *autoscalingv1alpha1.ResourceScalingGroup:
-				if name != "" || o.Spec.ScalingStrategy.Type != autoscalingv1alpha1.InplaceScaling {
+				if len(names) > 0 || o.Spec.ScalingStrategy.Type != autoscalingv1alpha1.InplaceScaling {
 					groups = append(groups, *o)
 				}
 			case *tidalv1alpha1.Tidal:
@@ -155,7 +141,7 @@ func (s *session) whatComes(ctx context.Context, args []string, chosen selection
 			}
 		}
 	}
-	return groups, tidals, nil
+	return groups, tidals, err
 }
 
 // nextGroup orders the groups of a ResourceScalingGroup as a scale-down of all of them would.

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	autoscalingv1alpha1 "github.com/pd-orchestrator/pd-orchestrator/api/autoscaling/v1alpha1"
@@ -96,9 +95,12 @@ func (s *session) report(ctx context.Context, args []string, chosen selection, p
 	if chosen.allNamespaces {
 		r.Title = "Scaling in all namespaces"
 	}
-	objects, asked, err := s.reported(ctx, args, chosen)
+	objects, asked, leftOut, err := s.reported(ctx, args, chosen)
 	if err != nil {
 		return nil, err
+	}
+	for _, text := range leftOut {
+		r.Notes = append(r.Notes, strings.ToUpper(text[:1])+text[1:]+".")
 	}
 	if len(args) > 0 {
 		r.Title = "Scaling of " + view.ReferenceTo(asked[0].name, objects[0]).String()
@@ -109,7 +111,7 @@ func (s *session) report(ctx context.Context, args []string, chosen selection, p
 	asker := s.asker(prometheus, metrics)
 	var lines []view.Line
 	var tidals []tidalv1alpha1.Tidal
-	grown := &forest{client: s.client, pods: true}
+	grown := s.forest(true)
 	for i, obj := range objects {
 		lines = append(lines, asked[i].line(obj))
 		e, err := s.explain(ctx, asked[i], obj)
@@ -145,22 +147,19 @@ func (s *session) report(ctx context.Context, args []string, chosen selection, p
 	return r, nil
 }
 
-// reported reads the objects of a report, each with its kind.
-func (s *session) reported(ctx context.Context, args []string, chosen selection) (all []client.Object, asked []kind, err error) {
+// reported reads the objects of a report, each with its kind, and says what is left out.
+func (s *session) reported(ctx context.Context, args []string, chosen selection) (all []client.Object, asked []kind, leftOut []string, err error) {
 	if len(args) > 0 {
 		k, obj, err := s.named(ctx, args, "")
-		return []client.Object{obj}, []kind{k}, err
+		return []client.Object{obj}, []kind{k}, nil, err
 	}
-	for _, k := range kinds {
-		found, err := s.listAll(ctx, k, chosen)
-		if err != nil && !meta.IsNoMatchError(err) {
-			return nil, nil, err
-		}
-		for _, obj := range found {
-			all, asked = append(all, obj), append(asked, k)
+	found, leftOut, err := s.listEach(ctx, kinds, chosen)
+	for _, l := range found {
+		for _, obj := range l.objects {
+			all, asked = append(all, obj), append(asked, l.kind)
 		}
 	}
-	return all, asked, nil
+	return all, asked, leftOut, err
 }
 
 // plotted is what a plot shows of an object: a query for each line. NAME and NAMESPACE stand for the object's.

@@ -20,6 +20,7 @@ import (
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"k8s.io/client-go/discovery"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
@@ -43,6 +44,7 @@ type session struct {
 	// namespace is that of the flags or of the kubeconfig's context.
 	namespace string
 	client    client.Client
+	discovery discovery.ServerResourcesInterface
 }
 
 // connect makes the client. It does not contact the cluster yet.
@@ -58,6 +60,9 @@ func (s *session) connect() error {
 	// One person waits for the answer; the API server has its own protection.
 	config.QPS, config.Burst = 50, 100
 	if s.client, err = client.New(config, client.Options{Scheme: newScheme()}); err != nil {
+		return fmt.Errorf("making a client: %w", err)
+	}
+	if s.discovery, err = discovery.NewDiscoveryClientForConfig(config); err != nil {
 		return fmt.Errorf("making a client: %w", err)
 	}
 	return nil
@@ -138,6 +143,9 @@ func explainError(err error) string {
 	}
 	return err.Error()
 }
+
+// warn tells of what was left out.
+func (s *session) warn(text string) { _, _ = fmt.Fprintln(s.streams.ErrOut, "warning: "+text) }
 
 func now() time.Time { return time.Now() }
 

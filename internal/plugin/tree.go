@@ -3,6 +3,7 @@ package plugin
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -16,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	autoscalingv1alpha1 "github.com/pd-orchestrator/pd-orchestrator/api/autoscaling/v1alpha1"
@@ -51,7 +53,7 @@ autoscalers; an AutoscalerPolicy with the components that name it.`,
 			if err != nil {
 				return err
 			}
-			root, err := (&forest{client: s.client, pods: !withoutPods}).tree(cmd.Context(), k, obj)
+			root, err := s.forest(!withoutPods).tree(cmd.Context(), k, obj)
 			if err != nil {
 				return err
 			}
@@ -65,7 +67,9 @@ autoscalers; an AutoscalerPolicy with the components that name it.`,
 
 // forest grows trees. What it has read of a namespace it reads once.
 type forest struct {
-	client   client.Reader
+	client client.Client
+	// served finds what kind a reference names.
+	served   *kube.Kinds
 	pods     bool
 	podsOf   map[string][]corev1.Pod
 	services map[string][]corev1.Service
@@ -73,8 +77,17 @@ type forest struct {
 	path []view.Reference
 }
 
-// noRight is the state of what is there for others to read.
-const noRight = "you may not read it"
+// forest is one to grow trees of what the session may read.
+func (s *session) forest(pods bool) *forest {
+	return &forest{client: s.client, served: kube.NewKinds(s.discovery, clock.RealClock{}), pods: pods}
+}
+
+const (
+	// noRight is the state of what is there for others to read.
+	noRight = "you may not read it"
+	// noKind is the state of what cannot be there, since the CRD of its kind is not installed.
+	noKind = "the cluster does not have this kind"
+)
 
 // state is a line's Ready in a few words.
 func state(l view.Line) (string, bool) {
@@ -185,7 +198,9 @@ func (f *forest) workload(ctx context.Context, parent *view.Node, gvk schema.Gro
 	}
 	services, err := f.servicesFor(ctx, k, u)
 	if err != nil {
-		return unread(node.Add(&view.Node{Role: "Services"}), err)
+		if err := unread(node.Add(&view.Node{Role: "Services"}), err); err != nil {
+			return err
+		}
 	}
 	for _, name := range services {
 		node.Add(&view.Node{Object: view.Reference{Kind: "Service", Namespace: key.Namespace, Name: name}})
@@ -211,6 +226,10 @@ func unread(node *view.Node, err error) error {
 		node.State, node.Trouble = "missing", true
 	case apierrors.IsForbidden(err):
 		node.State = noRight
+	case meta.IsNoMatchError(err), errors.Is(err, kube.ErrKindNotFound):
+		node.State, node.Trouble = noKind, true
+	case errors.Is(err, kube.ErrKindAmbiguous):
+		node.State, node.Trouble = err.Error(), true
 	default:
 		return err
 	}
@@ -343,31 +362,42 @@ func (f *forest) scaler(ctx context.Context, node *view.Node, s *elasticscalerv1
 	return f.reference(ctx, node, ref.APIVersion, ref.Kind, key)
 }
 
-// reference adds what a scaler scales.
+// reference adds what a scaler scales, of the kind that the managers understand by the words of the reference.
 func (f *forest) reference(ctx context.Context, node *view.Node, apiVersion, kindName string, key types.NamespacedName) error {
-	for _, k := range kinds {
-		if k.name != kindName {
-			continue
-		}
-		obj := k.make()
-		if err := f.client.Get(ctx, key, obj); err != nil {
-			return unread(node.Add(&view.Node{Object: view.Reference{Kind: kindName, Namespace: key.Namespace, Name: key.Name}, Role: "scales"}), err)
-		}
-		child, err := f.tree(ctx, k, obj)
-		if err != nil {
-			return err
-		}
-		child.Role = "scales"
-		node.Add(child)
-		return nil
+	found, err := f.kind(apiVersion, kindName)
+	if err != nil {
+		return unread(node.Add(&view.Node{Object: view.Reference{Kind: kindName, Namespace: key.Namespace, Name: key.Name}, Role: "scales"}), err)
 	}
+	i := slices.IndexFunc(kinds, func(k kind) bool {
+		gvk, err := f.client.GroupVersionKindFor(k.make())
+		return err == nil && gvk.GroupKind() == found.GroupKind()
+	})
+	if i < 0 {
+		return f.workload(ctx, node, found, key, "scales")
+	}
+	obj := kinds[i].make()
+	if err := f.client.Get(ctx, key, obj); err != nil {
+		return unread(node.Add(&view.Node{Object: view.Reference{Kind: found.Kind, Namespace: key.Namespace, Name: key.Name}, Role: "scales"}), err)
+	}
+	child, err := f.tree(ctx, kinds[i], obj)
+	if err != nil {
+		return err
+	}
+	child.Role = "scales"
+	node.Add(child)
+	return nil
+}
+
+// kind is what a reference names. Upper and lower case are not told apart, and without an apiVersion the name is enough.
+func (f *forest) kind(apiVersion, name string) (schema.GroupVersionKind, error) {
+	var found kube.Kind
+	var err error
 	if apiVersion == "" {
-		apiVersion = "apps/v1"
-		if kindName == desired.LeaderWorkerSetKind.Kind {
-			apiVersion = desired.LeaderWorkerSetKind.GroupVersion().String()
-		}
+		found, err = f.served.FindAny(name)
+	} else {
+		found, err = f.served.Find(apiVersion, name)
 	}
-	return f.workload(ctx, node, schema.FromAPIVersionAndKind(apiVersion, kindName), key, "scales")
+	return found.GroupVersionKind, err
 }
 
 func (f *forest) tidal(ctx context.Context, node *view.Node, t *tidalv1alpha1.Tidal) error {
@@ -381,7 +411,7 @@ func (f *forest) tidal(ctx context.Context, node *view.Node, t *tidalv1alpha1.Ti
 func (f *forest) policy(ctx context.Context, node *view.Node, p *omev1beta1.AutoscalerPolicy) error {
 	var list omev1beta1.InferenceServiceList
 	if err := f.client.List(ctx, &list, client.InNamespace(p.Namespace)); err != nil {
-		return err
+		return unread(node.Add(&view.Node{Role: "InferenceServices"}), err)
 	}
 	for i := range list.Items {
 		for _, use := range policyresolve.Uses(list.Items[i].Spec) {

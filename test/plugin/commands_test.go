@@ -3,6 +3,7 @@ package plugin
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -139,6 +140,45 @@ spec:
 	}
 }
 
+// TestTreeOfAKindThatIsNotServed: a group of LeaderWorkerSets in a cluster without them is drawn with that trouble, and the page about
+// the namespace is written all the same.
+func TestTreeOfAKindThatIsNotServed(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.apply(deployment("scheduler", 1))
+	w.apply(`
+apiVersion: autoscaling.openfuyao.com/v1alpha1
+kind: ResourceScalingGroup
+metadata: {name: pair}
+spec:
+  targetResources:
+  - {name: leader, resourceRef: {apiVersion: apps/v1, kind: Deployment, name: scheduler}}
+  - {name: worker, resourceRef: {apiVersion: leaderworkerset.x-k8s.io/v1, kind: LeaderWorkerSet, name: workers}}
+  scalingStrategy: {type: InplaceScaling, leaderFollowerConfig: {leader: {resourceName: leader}, follower: [{resourceName: worker, followRatio: 2}]}}
+`)
+	w.apply(scaler("toads", queue("http://127.0.0.1:9"), "apiVersion: example.org/v1, kind: Toad"))
+	w.shows(0, words("tree rsg/pair"), "target leader: Deployment scheduler 1/1 ready", "target worker: LeaderWorkerSet workers the cluster does not have this kind")
+	w.shows(0, words("tree esc/toads"), "scales: Toad toads the cluster does not have this kind")
+	w.shows(0, words("report"), "LeaderWorkerSet "+w.Namespace+`/workers <span class="bad">the cluster does not have this kind`)
+}
+
+// TestTreeReadsKindsAsTheManagerDoes: a kind is found in any letters, and also without its apiVersion.
+func TestTreeReadsKindsAsTheManagerDoes(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.apply(deployment("llm", 1))
+	w.apply(group("pair", "llm", 2, ""))
+	w.apply(deployment("web", 1))
+	for target, named := range map[string]string{
+		"pair": "apiVersion: " + groupAPI + ", kind: resourcescalinggroup",
+		"web":  "kind: deployment",
+	} {
+		w.apply(scaler(target, queue("http://127.0.0.1:9"), named))
+	}
+	w.shows(0, words("tree esc/pair"), "scales: ResourceScalingGroup pair ready", "group 1 ready", "decode: Deployment pair-llm-1 1/1 ready")
+	w.shows(0, words("tree esc/web"), "scales: Deployment web 1/1 ready", "Pod web-")
+}
+
 // TestExplainAndNext: what the last scale-down did and why, and which group the next one would take, which it then takes.
 func TestExplainAndNext(t *testing.T) {
 	t.Parallel()
@@ -157,7 +197,8 @@ func TestExplainAndNext(t *testing.T) {
 		t.Error(err)
 	}
 	w.patch(groupAPI, "ResourceScalingGroup", "pair", `{"spec":{"scalingStrategy":{"groupConfig":{"replicas":2}}}}`)
-	w.shows(0, words("explain rsg/pair"), "Last scale-down", "Chosen: groups 2 and 1.", "The annotations autoscaling.rsg.metric.values decided, in ascending order.", "2 1 1\n", "1 5 2\n", "ScaleDown")
+	w.shows(0, words("explain rsg/pair"), "Last scale-down", "Chosen: groups 2 and 1.", "The annotations autoscaling.rsg.metric.values decided, in ascending order.", "2 1 1\n", "1 5 2\n",
+		"Events\nAGE TYPE REASON NOTE\n")
 }
 
 // TestNextAsksPrometheus: with the metric configured, the order is that of the values, and without Prometheus it says so.
@@ -249,6 +290,77 @@ spec:
 	}
 	if err := w.run("render", "chat", "--policy", "nobody", "--component", "engine").check(0, `it holds (PolicyNotFound)`); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestRenderOfAScaledObject: with KEDA there, a component of class KEDA is compared with its ScaledObject. It comes before the tests that
+// run side by side, of which one needs a cluster without KEDA.
+func TestRenderOfAScaledObject(t *testing.T) { //nolint:paralleltest // It changes the kinds that the cluster has.
+	w := newWorld(t)
+	// Not in a clean-up: then the context of the test is over, with which this waits.
+	defer removeKEDA(t)
+	if err := env.Lab.InstallKEDACRDs(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.apply(`
+apiVersion: ome.io/v1beta1
+kind: InferenceService
+metadata: {name: chat}
+spec:
+  model: {name: llama}
+  engine: {minReplicas: 1, maxReplicas: 4, autoscaler: {class: KEDA, keda: {triggers: [{type: cpu, metricType: Utilization, metadata: {value: "60"}}]}}}
+`)
+	name := "ScaledObject " + w.Namespace + "/scaledobject-chat-engine"
+	w.shows(0, words("render chat --component engine"), "engine: "+name+" is as rendered")
+	w.shows(0, words("tree isvc/chat"), "runs as: Deployment chat-engine", "scaled by: ScaledObject scaledobject-chat-engine")
+	policy := filepath.Join(t.TempDir(), "policy.yaml")
+	if err := os.WriteFile(policy, []byte(`
+apiVersion: ome.io/v1beta1
+kind: AutoscalerPolicy
+metadata: {name: cpu}
+spec: {class: KEDA, keda: {triggers: [{type: cpu, metricType: Utilization, metadata: {value: "75"}}]}}
+`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.run("render", "chat", "--component", "engine", "-f", policy).check(0, "engine: "+name+" would change", `- value: "60"`, `+ value: "75"`); err != nil {
+		t.Error(err)
+	}
+	if err := w.run("render", "chat", "--component", "engine", "-o", "yaml").check(0, "apiVersion: keda.sh/v1alpha1", "kind: ScaledObject", "maxReplicaCount: 4"); err != nil {
+		t.Error(err)
+	}
+}
+
+// removeKEDA takes the CRDs of KEDA away, and waits until they are gone.
+func removeKEDA(t *testing.T) {
+	t.Helper()
+	crds := &unstructured.UnstructuredList{}
+	crds.SetGroupVersionKind(schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinitionList"})
+	testkit.Eventually(t, soon, "the CRDs of KEDA to be gone", func(ctx context.Context) error {
+		if err := env.Client.List(ctx, crds); err != nil {
+			return err
+		}
+		var there []error
+		for i := range crds.Items {
+			if crd := &crds.Items[i]; strings.HasSuffix(crd.GetName(), ".keda.sh") {
+				there = append(there, fmt.Errorf("%s is there", crd.GetName()), client.IgnoreNotFound(env.Client.Delete(ctx, crd)))
+			}
+		}
+		return errors.Join(there...)
+	})
+}
+
+// TestColours: on a terminal what is wrong is red, unless the user asked for no colours or the terminal has none.
+func TestColours(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.apply(group("pair", "gone", 2, ""))
+	args := []string{"--kubeconfig", kubeconfig, "-n", w.Namespace, "explain", "rsg/pair"}
+	w.shows(0, words("explain rsg/pair"), "TargetNotFound")
+	for environment, coloured := range map[string]bool{"TERM=xterm": true, "TERM=dumb": false, "NO_COLOR=1": false, "NO_COLOR=": true} {
+		text := onTerminal(t, environment, args...)
+		if !strings.Contains(text, "TargetNotFound") || strings.Contains(text, "\x1b[31m") != coloured || strings.Contains(text, "\x1b[1m") != coloured {
+			t.Errorf("with %s the terminal shows %q; want colours: %t", environment, text, coloured)
+		}
 	}
 }
 
@@ -355,7 +467,7 @@ rules: [{apiGroups: [autoscaling.openfuyao.com, elasticscaler.io, tidal.io, ome.
 	}
 	for line, wants := range map[string][]string{
 		"get":                  {"resourcescalinggroup/pair", "elasticscaler/by-state", "tidal/office"},
-		"explain rsg/pair":     {"ResourceScalingGroup " + w.Namespace + "/pair"},
+		"explain rsg/pair":     {"ResourceScalingGroup " + w.Namespace + "/pair", "Events\nAGE TYPE REASON NOTE\n"},
 		"explain esc/by-state": {"wants 2 replicas"},
 		"tree rsg/pair":        {"Pod pair-near-1-"},
 		"tree rsg/apart":       {"decode: Deployment " + other.Namespace + "/far you may not read it", "decode: Deployment apart-far-1 1/1 ready"},
@@ -365,6 +477,58 @@ rules: [{apiGroups: [autoscaling.openfuyao.com, elasticscaler.io, tidal.io, ome.
 	} {
 		testkit.Eventually(t, soon, line+" as a viewer", func(ctx context.Context) error {
 			return w.runIn(ctx, append([]string{"--kubeconfig", viewer, "-n", w.Namespace}, words(line)...)...).check(0, wants...)
+		})
+	}
+}
+
+// TestAUserWhoMayReadSomeKinds: of several kinds those that the user may not list are left out, with a word about it. The one kind that
+// is asked for is not.
+func TestAUserWhoMayReadSomeKinds(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.apply(deployment("llm", 1))
+	w.apply(group("pair", "llm", 2, ""))
+	w.apply(scaler("pair", queue("http://127.0.0.1:9"), "apiVersion: "+groupAPI+", kind: ResourceScalingGroup"))
+	w.apply(cpuPolicy)
+	w.apply(`
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata: {name: some}
+rules:
+- {apiGroups: [autoscaling.openfuyao.com, elasticscaler.io], resources: ["*"], verbs: [get, list]}
+- {apiGroups: [ome.io], resources: [autoscalerpolicies], verbs: [get, list]}
+- {apiGroups: [apps], resources: [deployments], verbs: [get, list]}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: some}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: some}
+subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: some}]
+`)
+	config, err := kubeconfigOf(env, "some")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line, want := range map[string]struct {
+		code  int
+		texts []string
+	}{
+		"get": {0, []string{"resourcescalinggroup/pair", "elasticscaler/pair", "autoscalerpolicy/cpu",
+			`warning: without tidals: tidals.tidal.io is forbidden`, `warning: without inferenceservices: inferenceservices.ome.io is forbidden`}},
+		"get rsg,tidal":   {0, []string{"resourcescalinggroup/pair", "warning: without tidals: "}},
+		"get tidal":       {1, []string{"error: tidals.tidal.io is forbidden"}},
+		"get -A":          {1, []string{"is forbidden"}},
+		"get tidal,isvc":  {1, []string{"is forbidden"}},
+		"next":            {0, []string{"Group 1 would go first", "warning: without tidals: "}},
+		"next tidal/any":  {1, []string{"is forbidden"}},
+		"explain ap/cpu":  {0, []string{"It renders to class HPA", "Which components name it is not known", "warning: the services that may name the policy"}},
+		"tree ap/cpu":     {0, []string{"InferenceServices you may not read it"}},
+		"tree esc/pair":   {0, []string{"Tidals of " + w.Namespace + " you may not read it", "decode: Deployment pair-llm-1 1/1 ready", "Services you may not read it", "pods you may not read it"}},
+		"report":          {0, []string{"<html", `note">Without tidals: tidals.tidal.io is forbidden`, `note">Without inferenceservices: `, "AutoscalerPolicy " + w.Namespace + "/cpu", "pair-llm-1"}},
+		"report tidal/no": {1, []string{"is forbidden"}},
+	} {
+		testkit.Eventually(t, soon, line+" as a user who may read some kinds", func(ctx context.Context) error {
+			return w.runIn(ctx, append([]string{"--kubeconfig", config, "-n", w.Namespace}, words(line)...)...).check(want.code, want.texts...)
 		})
 	}
 }

@@ -69,10 +69,9 @@ func createReader(ctx context.Context, e *estest.Env) error {
 		{APIGroups: []string{"autoscaling.openfuyao.com", "elasticscaler.io", "tidal.io", "ome.io"}, Resources: []string{"*"}, Verbs: read},
 		{APIGroups: []string{"apps"}, Resources: []string{"deployments", "statefulsets", "deployments/scale", "statefulsets/scale"}, Verbs: read},
 		{APIGroups: []string{"leaderworkerset.x-k8s.io"}, Resources: []string{"leaderworkersets", "leaderworkersets/scale"}, Verbs: read},
-		{APIGroups: []string{""}, Resources: []string{"pods", "services", "configmaps"}, Verbs: read},
+		{APIGroups: []string{""}, Resources: []string{"pods", "services", "configmaps", "events"}, Verbs: read},
 		{APIGroups: []string{"autoscaling"}, Resources: []string{"horizontalpodautoscalers"}, Verbs: read},
 		{APIGroups: []string{"keda.sh"}, Resources: []string{"scaledobjects"}, Verbs: read},
-		{APIGroups: []string{"events.k8s.io"}, Resources: []string{"events"}, Verbs: read},
 	}}
 	binding := &rbacv1.ClusterRoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: reader},

@@ -27,7 +27,7 @@ func TestReportInABrowser(t *testing.T) {
 	w.apply(deployment("llm", 1))
 	w.apply(group("pair", "llm", 2, ""))
 	w.apply(deployment("web", 1))
-	w.apply(scaler("web", queue(server.URL())))
+	w.apply(scaler("web", queue(server.URL()), deploymentKind))
 	w.apply(`
 apiVersion: tidal.io/v1alpha1
 kind: Tidal
@@ -94,6 +94,24 @@ spec:
 	}
 	if t.Failed() {
 		t.Logf("the page shows:\n%s", seen.Text)
+	}
+}
+
+// TestReportOfOneObject: the page is about the object that is named, and no other.
+func TestReportOfOneObject(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for _, name := range []string{"first", "second"} {
+		w.apply(deployment(name, 1))
+		w.apply(group("of-"+name, name, 2, ""))
+	}
+	r := w.shows(0, words("report rsg/of-first"), "<title>Scaling of ResourceScalingGroup "+w.Namespace+"/of-first</title>", "of-first-first-1", "It wants 2 groups; 2 are complete and 2 are ready.",
+		"a scale-down would take")
+	if strings.Contains(r.stdout, "second") {
+		t.Errorf("the page has another object too:\n%s", r.stdout)
+	}
+	if err := w.run("report", "rsg/nobody").check(1, "not found"); err != nil {
+		t.Error(err)
 	}
 }
 

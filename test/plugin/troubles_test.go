@@ -46,17 +46,17 @@ spec: {hard: {count/deployments.apps: "1"}}
 			want: []string{"The metric could not decide: GroupMissing.", "ScaleDownMetric is False (GroupMissing)"},
 		},
 		"an endpoint does not answer": {
-			manifests: []string{deployment("web", 1), scaler("web", queue("http://127.0.0.1:9"))},
+			manifests: []string{deployment("web", 1), scaler("web", queue("http://127.0.0.1:9"), deploymentKind)},
 			object:    "esc/web",
 			want:      []string{"MetricsCollected is False (MetricSourceUnavailable)", "127.0.0.1:9"},
 		},
 		"the cluster has no metrics API": {
-			manifests: []string{deployment("web", 1), scaler("web", `{type: Resource, resource: {metricsName: cpu, target: {type: Utilization, averageUtilization: 50}}}`)},
+			manifests: []string{deployment("web", 1), scaler("web", `{type: Resource, resource: {metricsName: cpu, target: {type: Utilization, averageUtilization: 50}}}`, deploymentKind)},
 			object:    "esc/web",
 			want:      []string{"MetricsCollected is False", "metrics.k8s.io"},
 		},
 		"the target of a scaler is missing": {
-			manifests: []string{scaler("web", queue("http://127.0.0.1:9"))},
+			manifests: []string{scaler("web", queue("http://127.0.0.1:9"), deploymentKind)},
 			object:    "esc/web",
 			want:      []string{"TargetNotFound"},
 		},
@@ -66,7 +66,7 @@ apiVersion: autoscaling/v2
 kind: HorizontalPodAutoscaler
 metadata: {name: mine}
 spec: {minReplicas: 1, maxReplicas: 3, scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: web}}
-`, scaler("web", queue("http://127.0.0.1:9"))},
+`, scaler("web", queue("http://127.0.0.1:9"), deploymentKind)},
 			object: "esc/web",
 			want:   []string{"ScalerConflict is True (Conflict)", "mine"},
 		},
@@ -153,14 +153,17 @@ spec: {model: {name: unknown-model}, engine: {minReplicas: 1, maxReplicas: 4}}
 	}
 }
 
-// scaler is an ElasticScaler of a Deployment by one metric.
-func scaler(target, metric string) string {
+// deploymentKind is how a scaler names Deployments.
+const deploymentKind = "apiVersion: apps/v1, kind: Deployment"
+
+// scaler is an ElasticScaler by one metric, named as its target, of which kind is the apiVersion and the kind.
+func scaler(target, metric, kind string) string {
 	return `
 apiVersion: elasticscaler.io/v1alpha1
 kind: ElasticScaler
 metadata: {name: ` + target + `}
 spec:
-  targetRef: {apiVersion: apps/v1, kind: Deployment, name: ` + target + `}
+  targetRef: {` + kind + `, name: ` + target + `}
   minReplicas: 1
   maxReplicas: 5
   intervalSeconds: 1

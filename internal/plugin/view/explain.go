@@ -304,8 +304,8 @@ func replicas(n *int32) string {
 	return plural(int(*n), "replica", "replicas")
 }
 
-// ExplainPolicy explains an AutoscalerPolicy. services are those of its namespace.
-func ExplainPolicy(p *omev1beta1.AutoscalerPolicy, services []omev1beta1.InferenceService) *Explanation {
+// ExplainPolicy explains an AutoscalerPolicy. services are those of its namespace, where they are known.
+func ExplainPolicy(p *omev1beta1.AutoscalerPolicy, services []omev1beta1.InferenceService, known bool) *Explanation {
 	e := explanation(ReferenceTo(KindPolicy, p))
 	e.outdated(p.Status.ObservedGeneration, p.Generation)
 	e.say("It renders to class %s; digest %s.", p.Spec.Class, orNone(p.Status.PortableDigest))
@@ -325,9 +325,12 @@ func ExplainPolicy(p *omev1beta1.AutoscalerPolicy, services []omev1beta1.Inferen
 			table.Add(services[i].Name+"/"+use.Component, source, state, render)
 		}
 	}
-	if len(table.Rows) == 0 {
+	switch {
+	case !known:
+		e.say("Which components name it is not known.")
+	case len(table.Rows) == 0:
 		e.say("No component names it.")
-	} else {
+	default:
 		e.Sections = append(e.Sections, Section{Title: "Components that name it", Table: table})
 	}
 	var findings []string

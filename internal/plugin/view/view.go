@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	eventsv1 "k8s.io/api/events/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -106,20 +106,20 @@ type Event struct {
 }
 
 // Events returns the last events, the newest first, at most some.
-func Events(all []eventsv1.Event, most int) []Event {
+func Events(all []corev1.Event, most int) []Event {
 	var out []Event
 	for _, e := range all {
 		n, at := int32(1), metav1.NewTime(e.EventTime.Time)
 		switch {
 		case e.Series != nil:
 			n, at = e.Series.Count, metav1.NewTime(e.Series.LastObservedTime.Time)
-		case e.DeprecatedCount > 0:
-			n, at = e.DeprecatedCount, e.DeprecatedLastTimestamp
+		case e.Count > 0:
+			n, at = e.Count, e.LastTimestamp
 		}
 		if at.IsZero() {
 			at = e.CreationTimestamp
 		}
-		out = append(out, Event{Type: e.Type, Reason: e.Reason, Note: e.Note, Time: at, Count: n})
+		out = append(out, Event{Type: e.Type, Reason: e.Reason, Note: e.Message, Time: at, Count: n})
 	}
 	slices.SortStableFunc(out, func(a, b Event) int { return b.Time.Compare(a.Time.Time) })
 	return out[:min(most, len(out))]

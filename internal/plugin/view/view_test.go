@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	eventsv1 "k8s.io/api/events/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	autoscalingv1alpha1 "github.com/pd-orchestrator/pd-orchestrator/api/autoscaling/v1alpha1"
@@ -200,10 +200,10 @@ func TestEvents(t *testing.T) {
 	at := func(minutes int) metav1.MicroTime {
 		return metav1.NewMicroTime(noon.Add(time.Duration(minutes) * time.Minute))
 	}
-	got := Events([]eventsv1.Event{
+	got := Events([]corev1.Event{
 		{Reason: "Old", EventTime: at(1)},
-		{Reason: "Series", EventTime: at(0), Series: &eventsv1.EventSeries{Count: 7, LastObservedTime: at(9)}},
-		{Reason: "Legacy", DeprecatedCount: 3, DeprecatedLastTimestamp: metav1.NewTime(noon.Add(5 * time.Minute))},
+		{Reason: "Series", EventTime: at(0), Series: &corev1.EventSeries{Count: 7, LastObservedTime: at(9)}},
+		{Reason: "Legacy", Count: 3, LastTimestamp: metav1.NewTime(noon.Add(5 * time.Minute))},
 	}, 2)
 	if len(got) != 2 || got[0].Reason != "Series" || got[0].Count != 7 || got[1].Reason != "Legacy" || got[1].Count != 3 {
 		t.Errorf("the events are %+v, want Series 7 times, then Legacy 3 times", got)
