@@ -73,10 +73,13 @@ func TestAChartAroundThisOne(t *testing.T) {
 	if n := rsg.Spec.ScalingStrategy.GroupConfig.Replicas; n == nil || *n != 1 {
 		t.Errorf("the sample asks for %v groups, want 1", n)
 	}
+	// A process does not go with its account, as a pod does.
+	must(t, errors.Join(running.Forbidden(), running.Stop()))
 	mustHelm(t, "uninstall", "infernex")
 	if err := api.Get(t.Context(), client.ObjectKeyFromObject(rsg), rsg); !apierrors.IsNotFound(err) {
 		t.Errorf("the sample outlives its release: %v", err)
 	}
+	removeCRDs(t)
 }
 
 // The documents' standalone installations stand side by side, and what users made outlives them.
@@ -190,7 +193,24 @@ func TestWorkInSomeNamespacesOnly(t *testing.T) {
 	if err := api.Get(t.Context(), client.ObjectKeyFromObject(elsewhere.clone), elsewhere.clone); !apierrors.IsNotFound(err) {
 		t.Errorf("a group was made in a namespace that is not watched: %v", err)
 	}
+	must(t, running.Stop())
 	mustHelm(t, "uninstall", "pdo")
+}
+
+// removeCRDs takes the product's CRDs from the cluster, as though it had never been there.
+func removeCRDs(t *testing.T) {
+	t.Helper()
+	var list apiextensionsv1.CustomResourceDefinitionList
+	must(t, api.List(t.Context(), &list, client.MatchingLabels{"app.kubernetes.io/name": "pd-orchestrator"}))
+	for _, crd := range list.Items {
+		must(t, api.Delete(t.Context(), &crd))
+		testkit.Eventually(t, estest.Patience, crd.Name+" to be gone", func(ctx context.Context) error {
+			if err := api.Get(ctx, client.ObjectKeyFromObject(&crd), &crd); !apierrors.IsNotFound(err) {
+				return fmt.Errorf("it is there: %w", err)
+			}
+			return nil
+		})
+	}
 }
 
 // end stops the components, and shows their logs where the test has failed.
