@@ -41,6 +41,20 @@ func TestUnknownTarget(t *testing.T) {
 	if diff := cmp.Diff(map[string]int32{"base/llm-prefill": 1}, w.Workloads()); diff != "" {
 		t.Errorf("half a group was made (-want +got):\n%s", diff)
 	}
+	// It is told once, however often it is found.
+	for n := range int32(3) {
+		w.ScaleTo(3 + n)
+		w.Until("the pass over the change", func(rsg *v1alpha1.ResourceScalingGroup) error {
+			if ready := meta.FindStatusCondition(rsg.Status.Conditions, v1alpha1.ConditionReady); ready.ObservedGeneration != rsg.Generation {
+				return fmt.Errorf("generation %d of %d was looked at", ready.ObservedGeneration, rsg.Generation)
+			}
+			return nil
+		})
+	}
+	if n := w.EventsOf(v1alpha1.ReasonTargetNotFound); n != 1 {
+		t.Errorf("the missing target was told %d times, want once", n)
+	}
+	w.ScaleTo(2)
 
 	w.Create(testkit.MakeService(w.Base, "llm-decode", "llm-decode"), testkit.MakeDeployment(w.Base, "llm-decode").Replicas(2).Obj())
 	w.Settled(2)

@@ -308,6 +308,24 @@ func (w *World) Event(eventType, reason string, texts ...string) {
 	})
 }
 
+// EventsOf returns how often an event with the reason was told about the ResourceScalingGroup.
+func (w *World) EventsOf(reason string) int {
+	w.T.Helper()
+	all, err := w.events(w.T.Context())
+	w.must(err)
+	n := 0
+	for _, e := range all {
+		switch {
+		case e.Reason != reason:
+		case e.Series != nil:
+			n += int(e.Series.Count)
+		default:
+			n++
+		}
+	}
+	return n
+}
+
 // Logged waits until the manager's log has, in one line about this world, all the texts.
 func (w *World) Logged(texts ...string) {
 	w.T.Helper()
