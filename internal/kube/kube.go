@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -53,6 +54,14 @@ func NamespaceTerminating(err error) bool {
 		return NamespaceTerminating(inner)
 	}
 	return apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause)
+}
+
+// Refused reports whether the API server, or a webhook that it asks, says that what was written is wrong: trying the same again at
+// once would give the same answer.
+func Refused(err error) bool {
+	// An object with a field that this version of the API server does not have yet; the answer has no reason of its own.
+	undeclared := err != nil && strings.Contains(err.Error(), "field not declared in schema")
+	return (undeclared || apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsBadRequest(err)) && !NamespaceTerminating(err)
 }
 
 // Marks are labels and annotations to set on an object; a nil value takes one off.

@@ -35,3 +35,21 @@ func TestNamespaceTerminating(t *testing.T) {
 		}
 	}
 }
+
+func TestRefused(t *testing.T) {
+	for name, tc := range map[string]struct {
+		err  error
+		want bool
+	}{
+		"no error":          {nil, false},
+		"out of order":      {apierrors.NewServiceUnavailable("later"), false},
+		"a missing right":   {fmt.Errorf("applying: %w", apierrors.NewForbidden(schema.GroupResource{Resource: "services"}, "llm", errors.New("no such right"))), true},
+		"a request":         {apierrors.NewBadRequest("no"), true},
+		"a field too new":   {apierrors.NewInternalError(errors.New("failed to create typed patch object: .spec.behavior.scaleUp.tolerance: field not declared in schema")), true},
+		"a namespace's end": {&apierrors.StatusError{ErrStatus: metav1.Status{Reason: metav1.StatusReasonForbidden, Details: &metav1.StatusDetails{Causes: []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}}}}, false},
+	} {
+		if got := Refused(tc.err); got != tc.want {
+			t.Errorf("%s: %t, want %t: %v", name, got, tc.want, tc.err)
+		}
+	}
+}

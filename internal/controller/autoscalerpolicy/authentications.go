@@ -15,6 +15,7 @@ import (
 	"github.com/pd-orchestrator/pd-orchestrator/api/ome/v1beta1"
 	"github.com/pd-orchestrator/pd-orchestrator/internal/decide/policyrender"
 	"github.com/pd-orchestrator/pd-orchestrator/internal/desired"
+	"github.com/pd-orchestrator/pd-orchestrator/internal/kube"
 )
 
 // authenticate sees to one TriggerAuthentication, and reports whether it is as it should be.
@@ -31,7 +32,7 @@ func (d *dispatch) authenticate(ctx context.Context, a policyrender.Authenticati
 		d.failed(v1beta1.ReasonNotOwned, "TriggerAuthentication %s is there and was not made here: delete it, or rename the metric provider", a.Name)
 		return false, nil
 	}
-	if _, err := d.apply(ctx, wanted, live); refused(err) {
+	if _, err := d.apply(ctx, wanted, live); kube.Refused(err) {
 		d.failed(v1beta1.ReasonRefused, "%v", err)
 		d.pass.retryIn(unwatchedRetry)
 		return false, nil

@@ -231,7 +231,7 @@ func (d *dispatch) tried(ctx context.Context, wanted *unstructured.Unstructured)
 func (d *dispatch) write(ctx context.Context, wanted, live *unstructured.Unstructured) (bool, error) {
 	_, err := d.apply(ctx, wanted, live)
 	switch {
-	case refused(err):
+	case kube.Refused(err):
 		d.failed(v1beta1.ReasonRefused, "%v", err)
 		d.pass.retryIn(unwatchedRetry)
 		return false, nil

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -59,7 +58,7 @@ func (r *Services) workload(ctx context.Context, p *pass, o *desired.ComponentOb
 	}
 	least, _ := o.Component.Component.Bounds()
 	switch written, err := r.applyWorkload(ctx, wanted, live, least); {
-	case refused(err):
+	case kube.Refused(err):
 		problem(v1beta1.ReasonInvalidSpec, "%v", err)
 		p.retryIn(unwatchedRetry)
 		return nil
@@ -80,7 +79,7 @@ func (r *Services) workload(ctx context.Context, p *pass, o *desired.ComponentOb
 		problem(v1beta1.ReasonNotOwned, "Service %s is there and not of this service: delete it, or rename the service", service.GetName())
 		return nil
 	}
-	if _, err := r.apply(ctx, service, liveService); refused(err) {
+	if _, err := r.apply(ctx, service, liveService); kube.Refused(err) {
 		problem(v1beta1.ReasonInvalidSpec, "%v", err)
 		p.retryIn(unwatchedRetry)
 	} else if err != nil {
@@ -147,12 +146,6 @@ func (r *Services) apply(ctx context.Context, wanted, live *unstructured.Unstruc
 		log.FromContext(ctx).V(1).Info("Applied", "object", kube.Describe(wanted))
 	}
 	return written, err
-}
-
-// refused reports whether the API server, or a webhook that it asks, says that the object is wrong: trying the same again at
-// once would give the same answer.
-func refused(err error) bool {
-	return (apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsBadRequest(err)) && !kube.NamespaceTerminating(err)
 }
 
 // keepLastGood puts what a policy rendered to on the workload, once it is dispatched, and takes the record off a workload

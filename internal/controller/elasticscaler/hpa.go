@@ -74,14 +74,11 @@ func (r *Reconciler) keepHPA(ctx context.Context, p *pass) error {
 	if same, err := matches(hpa, wanted); err != nil {
 		return err
 	} else if !same || !reflected {
-		if err := r.Client.Apply(ctx, wanted, kube.FieldOwner(Component), client.ForceOwnership); kube.NamespaceTerminating(err) {
-			return err
-		} else if err != nil {
+		if err := r.Client.Apply(ctx, wanted, kube.FieldOwner(Component), client.ForceOwnership); kube.Refused(err) {
 			p.observation.WriteProblem = &condition.Problem{Reason: v1alpha1.ReasonInvalidSpec, Message: fmt.Sprintf("the HorizontalPodAutoscaler is refused: %v", err)}
-			if apierrors.IsInvalid(err) || apierrors.IsForbidden(err) {
-				p.retryIn(unwatchedRetry)
-				return nil
-			}
+			p.retryIn(unwatchedRetry)
+			return nil
+		} else if err != nil {
 			return fmt.Errorf("applying HPA: %w", err)
 		}
 		if hpa == nil {

@@ -6,7 +6,9 @@ import (
 	"testing"
 
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/version"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/pd-orchestrator/pd-orchestrator/api/elasticscaler/v1alpha1"
@@ -218,4 +220,22 @@ func TestAnHPAOfGroups(t *testing.T) {
 	if ref := hpa.Spec.ScaleTargetRef; ref.Kind != "ResourceScalingGroup" || ref.APIVersion != "autoscaling.openfuyao.com/v1alpha1" {
 		t.Errorf("the HPA scales %+v, want the kind as the API server spells it", ref)
 	}
+}
+
+// A tolerance, which a HorizontalPodAutoscaler has since Kubernetes 1.33, is refused in so many words by a cluster that does not
+// have it, and is not tried again and again.
+func TestATolerance(t *testing.T) {
+	t.Parallel()
+	w := env.World(t)
+	queue := serve(w, 40)
+	w.CreateTarget(2)
+	scaler := by(w, "HPA", external(queue.metric, "10"))
+	scaler.Spec.Behavior = &autoscalingv2.HorizontalPodAutoscalerBehavior{ScaleUp: &autoscalingv2.HPAScalingRules{Tolerance: resource.NewMilliQuantity(50, resource.DecimalSI)}}
+	w.Create(scaler)
+	if version.MustParseSemantic(env.Lab.KubernetesVersion()).LessThan(version.MajorMinor(1, 33)) {
+		w.Condition(v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonInvalidSpec, "tolerance")
+		return
+	}
+	w.WaitReplicas(4)
+	w.Condition(v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonReconciled)
 }
