@@ -98,7 +98,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) err
 		Watches(&v1alpha1.Tidal{}, handler.EnqueueRequestsFromMapFunc(r.requestsForSiblings), builder.WithPredicates(tidalChange)).
 		Watches(&autoscalingv2.HorizontalPodAutoscaler{}, handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, obj client.Object) []reconcile.Request {
 			return r.requestsByIndex(ctx, indexTarget, scaledByHPA(obj)...)
-		}), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		}), builder.WithPredicates(kube.HPAChange)).
 		WatchesRawSource(source.Func(r.alarm.Start)).
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: r.Concurrency,
