@@ -86,6 +86,7 @@ type remembered struct {
 	generation int64
 	rules      []tides.Rule
 	problems   []tides.Problem
+	collisions *tides.Collisions
 	scaled     *v1alpha1.ScaleRecord
 	// told is the event of that write, which waits for the record.
 	told *notice
@@ -105,6 +106,7 @@ func (m *memory) recall(tidal *v1alpha1.Tidal) remembered {
 	}
 	r.generation = tidal.Generation
 	r.rules, r.problems = tides.Compile(tidal.Spec)
+	r.collisions = tides.NewCollisions(r.rules)
 	m.keep(key, r)
 	return r
 }
@@ -211,7 +213,6 @@ func (r *Reconciler) decide(p *pass) {
 	recorded := desired.RecordedFiring(p.tidal.Status)
 	p.sameSpec = p.tidal.Status.ObservedGeneration != nil && *p.tidal.Status.ObservedGeneration == p.tidal.Generation
 	p.status.Rules = p.known.problems
-	p.status.Conflicts = tides.Conflicts(p.known.rules, now)
 	key := client.ObjectKeyFromObject(p.tidal)
 	if tides.Suspended(p.tidal) {
 		r.alarm.Set(key, time.Time{})
@@ -232,6 +233,8 @@ func (r *Reconciler) decide(p *pass) {
 
 // finish writes the status, then the events that it made true. cause is what went wrong before.
 func (r *Reconciler) finish(ctx context.Context, p *pass, cause error) error {
+	// No count waits for this.
+	p.status.Conflicts = p.known.collisions.At(r.Clock.Now())
 	readyBefore := meta.FindStatusCondition(p.tidal.Status.Conditions, v1alpha1.ConditionReady).DeepCopy()
 	err := r.writeStatus(ctx, p)
 	if err == nil {
