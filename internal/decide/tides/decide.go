@@ -85,21 +85,31 @@ func Compile(spec v1alpha1.TidalSpec) ([]Rule, []Problem) {
 			continue
 		}
 		seen[r.Name] = true
-		schedule, err := Parse(r.Cron)
-		if err != nil {
-			problems = append(problems, Problem{Rule: r.Name, Reason: reasonOf(err), Message: fmt.Sprintf("rule %q: %v", r.Name, err)})
+		rule, problem := compile(r)
+		if problem != nil {
+			problems = append(problems, *problem)
 			continue
 		}
-		rule := Rule{Name: r.Name, Schedule: schedule}
-		if r.Replicas == nil || *r.Replicas < 0 {
-			problems = append(problems, Problem{Rule: r.Name, Reason: v1alpha1.ReasonInvalidSchedule,
-				Message: fmt.Sprintf("rule %q: replicas must be 0 or more", r.Name)})
-			continue
-		}
-		rule.Replicas = *r.Replicas
 		rules = append(rules, rule)
 	}
 	return rules, problems
+}
+
+// compile reads a rule. With a problem it cannot be used.
+func compile(r v1alpha1.TimeRule) (Rule, *Problem) {
+	schedule, err := Parse(r.Cron)
+	if err != nil {
+		return Rule{}, &Problem{Rule: r.Name, Reason: reasonOf(err), Message: fmt.Sprintf("rule %q: %v", r.Name, err)}
+	}
+	if r.Replicas == nil || *r.Replicas < 0 {
+		return Rule{}, &Problem{Rule: r.Name, Reason: v1alpha1.ReasonInvalidSchedule, Message: fmt.Sprintf("rule %q: replicas must be 0 or more", r.Name)}
+	}
+	return Rule{Name: r.Name, Schedule: schedule, Replicas: *r.Replicas}, nil
+}
+
+func usable(r v1alpha1.TimeRule) bool {
+	_, problem := compile(r)
+	return problem == nil
 }
 
 func reasonOf(err error) string {
