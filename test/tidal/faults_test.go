@@ -15,6 +15,8 @@ import (
 	"testing"
 	"time"
 
+	eventsv1 "k8s.io/api/events/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -140,6 +142,43 @@ func TestACountSetMeanwhileIsNotOverwrittenUnseen(t *testing.T) {
 	w.reaches("tide", "llm", 2, 3)
 	if got := calls.scales.Load(); got != 3 {
 		t.Errorf("%d scale requests, want 3: one by day, one refused, one by night", got)
+	}
+	if got := calls.statuses.Load(); got != 2 {
+		t.Errorf("%d records, want 2: one by day, one by night", got)
+	}
+	var list eventsv1.EventList
+	if err := api.List(t.Context(), &list, client.InNamespace(w.namespace)); err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range list.Items {
+		if e.Type == "Warning" && e.Regarding.Kind == "Tidal" {
+			t.Errorf("there is a warning: %s %s", e.Reason, e.Note)
+		}
+	}
+}
+
+// The end of an object while a pass is over it is no failure.
+func TestATidalThatIsDeletedMeanwhile(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "2026-06-15T12:00:00Z")
+	w.deployment("llm", 1)
+	w.tidal("tide", "llm", dayAndNight...)
+	var tries atomic.Int64
+	calls := &writes{beforeStatus: func() error {
+		tries.Add(1)
+		return apierrors.NewNotFound(v1alpha1.GroupVersion.WithResource("tidals").GroupResource(), "tide")
+	}}
+	w.wrap = calls.wrap
+	w.start()
+	testkit.Eventually(t, soon, "a record to be tried", func(context.Context) error {
+		if tries.Load() == 0 {
+			return errors.New("there is none")
+		}
+		return nil
+	})
+	w.stays("llm", 10, 1)
+	if got := tries.Load(); got != 1 {
+		t.Errorf("the record was tried %d times", got)
 	}
 }
 

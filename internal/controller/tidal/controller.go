@@ -23,6 +23,7 @@ import (
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/pd-orchestrator/pd-orchestrator/api/tidal/v1alpha1"
@@ -45,9 +46,10 @@ const (
 	// conflictRetry lets the watch catch up after a write that was made from an outdated object.
 	conflictRetry = 100 * time.Millisecond
 	// recordDelay and recordPriority put off the record of a count, and its event, behind the counts of all others that are
-	// due: when a thousand rules fire in one second, the targets come first.
+	// due: when a thousand rules fire in one second, the targets come first. So they do after a restart, when all Tidals
+	// wait with the low priority of a first list.
 	recordDelay    = time.Millisecond
-	recordPriority = -10
+	recordPriority = handler.LowPriority - 1
 )
 
 // Reconciler reconciles Tidals. All fields must be set.
@@ -198,13 +200,28 @@ func (r *Reconciler) run(ctx context.Context, p *pass) error {
 	p.status.Problems = p.facts.problems
 	p.retry = p.facts.retry
 	var cause error
-	if !p.facts.bound {
+	if p.facts.bound {
+		r.leave(p)
+	} else {
 		cause = r.scale(ctx, p)
 	}
 	if p.written {
 		return nil
 	}
+	if apierrors.IsConflict(cause) {
+		// Somebody else was faster, which is no news: the next pass decides from what is there then.
+		return cause
+	}
 	return r.finish(ctx, p, cause)
+}
+
+// leave forgets what has been written, since the count is another's from now on: once it is this Tidal's again, what is in
+// force is written again.
+func (r *Reconciler) leave(p *pass) {
+	if p.known.scaled != nil {
+		p.known.scaled = nil
+		r.memory.keep(client.ObjectKeyFromObject(p.tidal), p.known)
+	}
 }
 
 // decide finds the firing in force and sets the alarm for the next one.
@@ -265,8 +282,12 @@ func (r *Reconciler) writeStatus(ctx context.Context, p *pass) error {
 	}
 	updated := p.tidal.DeepCopy()
 	updated.Status = status
-	if err := r.Client.Status().Update(ctx, updated); err != nil {
-		return fmt.Errorf("writing status: %w", client.IgnoreNotFound(err))
+	err := r.Client.Status().Update(ctx, updated)
+	if apierrors.IsNotFound(err) {
+		return nil // It was deleted meanwhile.
+	}
+	if err != nil {
+		return fmt.Errorf("writing status: %w", err)
 	}
 	p.tidal = updated
 	return nil
