@@ -27,7 +27,9 @@ func TestTheStatusOfOneThatWasDeletedMeanwhile(t *testing.T) {
 	write := func(answer error) error {
 		r := &Reconciler{Clock: clocktesting.NewFakeClock(time.Date(2026, 6, 15, 12, 0, 0, 0, time.UTC)), Telemetry: metrics}
 		r.Client = interceptor.NewClient(fake.NewClientBuilder().Build(), interceptor.Funcs{
-			SubResourceUpdate: func(context.Context, client.Client, string, client.Object, ...client.SubResourceUpdateOption) error { return answer },
+			SubResourceUpdate: func(context.Context, client.Client, string, client.Object, ...client.SubResourceUpdateOption) error {
+				return answer
+			},
 		})
 		return r.writeStatus(t.Context(), &pass{rsg: testkit.MakeRSG("dev", "llm").Target("prefill", "", "llm-prefill").Obj()})
 	}
