@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -19,6 +20,7 @@ import (
 
 	elasticscalerv1alpha1 "github.com/pd-orchestrator/pd-orchestrator/api/elasticscaler/v1alpha1"
 	"github.com/pd-orchestrator/pd-orchestrator/api/tidal/v1alpha1"
+	"github.com/pd-orchestrator/pd-orchestrator/internal/decide/scalerspec"
 	"github.com/pd-orchestrator/pd-orchestrator/internal/decide/tides"
 	"github.com/pd-orchestrator/pd-orchestrator/internal/kube"
 )
@@ -117,7 +119,7 @@ func (v *Tidals) overlaps(tidal *v1alpha1.Tidal) []string {
 
 // otherScalers says who else writes the count of the target. What cannot be read now is left out: the status names it.
 func (v *Tidals) otherScalers(ctx context.Context, tidal *v1alpha1.Tidal) []string {
-	if _, labels := tides.Scaler(tidal); labels == 2 {
+	if tides.Bound(tidal) {
 		return nil // It writes no count.
 	}
 	key, namespace := tidalKeys(tidal)[0], tidal.Spec.TargetRef.Namespace
@@ -130,29 +132,52 @@ func (v *Tidals) otherScalers(ctx context.Context, tidal *v1alpha1.Tidal) []stri
 			}
 		}
 	}
-	// One in a third namespace is left to the status.
-	var scalers elasticscalerv1alpha1.ElasticScalerList
-	if err := v.API.List(ctx, &scalers, client.InNamespace(namespace)); err == nil {
-		for i := range scalers.Items {
-			s := &scalers.Items[i]
-			ref := s.Spec.TargetRef
-			if k := kube.TargetKey(ref.APIVersion, ref.Kind, cmp.Or(ref.Namespace, namespace), ref.Name); k == key || k == kube.WithoutGroup(key) {
-				names = append(names, fmt.Sprintf("ElasticScaler %s/%s", s.Namespace, s.Name))
-			}
-		}
+	var tidals v1alpha1.TidalList
+	if err := v.Cache.List(ctx, &tidals, client.MatchingFields{indexTidals: key}, client.UnsafeDisableDeepCopy); err != nil {
+		tidals.Items = nil
 	}
+	own := client.ObjectKeyFromObject(tidal)
+	others := slices.DeleteFunc(tidals.Items, func(t v1alpha1.Tidal) bool { return client.ObjectKeyFromObject(&t) == own })
+	names = append(names, v.elasticScalers(ctx, key, namespace, others)...)
 	slices.Sort(names)
 	var found []string
 	for _, name := range slices.Compact(names) {
 		found = append(found, name+" writes the count of this target too; a Tidal writes it once each time that a rule fires, and between firings it belongs to others")
 	}
-	var tidals v1alpha1.TidalList
-	if err := v.Cache.List(ctx, &tidals, client.MatchingFields{indexTidals: key}, client.UnsafeDisableDeepCopy); err == nil {
-		for i := range tidals.Items {
-			if other := &tidals.Items[i]; client.ObjectKeyFromObject(other) != client.ObjectKeyFromObject(tidal) && tides.Writes(other) {
-				found = append(found, fmt.Sprintf("Tidal %s/%s writes the count of this target too; the older of the two has the first right to it, and the other one writes nothing", other.Namespace, other.Name))
-			}
+	for i := range others {
+		if other := &others[i]; tides.Writes(other) {
+			found = append(found, fmt.Sprintf("Tidal %s/%s writes the count of this target too; the older of the two has the first right to it, and the other one writes nothing", other.Namespace, other.Name))
 		}
 	}
 	return found
+}
+
+// elasticScalers names those of a target, in its namespace or that of a Tidal that is bound, by which they may name it. One in
+// a further namespace is left to the status.
+func (v *Tidals) elasticScalers(ctx context.Context, target, namespace string, tidals []v1alpha1.Tidal) []string {
+	namespaces := []string{namespace}
+	driven := map[types.NamespacedName]bool{}
+	for i := range tidals {
+		if t := &tidals[i]; tides.Bound(t) {
+			driven[client.ObjectKeyFromObject(t)] = true
+			namespaces = append(namespaces, t.Namespace)
+		}
+	}
+	slices.Sort(namespaces)
+	var names []string
+	for _, namespace := range slices.Compact(namespaces) {
+		var scalers elasticscalerv1alpha1.ElasticScalerList
+		if err := v.API.List(ctx, &scalers, client.InNamespace(namespace)); err != nil {
+			continue
+		}
+		for i := range scalers.Items {
+			s := &scalers.Items[i]
+			ref := s.Spec.TargetRef
+			key := kube.TargetKey(ref.APIVersion, ref.Kind, cmp.Or(ref.Namespace, namespace), ref.Name)
+			if key == target || key == kube.WithoutGroup(target) || scalerspec.NamesTidal(s.Spec) && driven[types.NamespacedName{Namespace: cmp.Or(ref.Namespace, namespace), Name: ref.Name}] {
+				names = append(names, fmt.Sprintf("ElasticScaler %s/%s", s.Namespace, s.Name))
+			}
+		}
+	}
+	return names
 }

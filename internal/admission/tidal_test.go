@@ -113,6 +113,12 @@ func at(cron string) func(*v1alpha1.Tidal) {
 	return func(t *v1alpha1.Tidal) { t.Spec.Triggers.Times.Rules[0].Cron = cron }
 }
 
+func bindTo(scaler string) func(*v1alpha1.Tidal) {
+	return func(t *v1alpha1.Tidal) {
+		t.Labels = map[string]string{elasticscalerv1alpha1.LabelScalerName: scaler, elasticscalerv1alpha1.LabelScalerNamespace: "dev"}
+	}
+}
+
 func suspended(t *v1alpha1.Tidal) { t.Spec.Suspend = new(true) }
 
 func no(authorizationv1.ResourceAttributes) (bool, error) { return false, nil }
@@ -128,6 +134,15 @@ func TestAdmissionOfATidal(t *testing.T) {
 		isRatio   = `spec.targetRef: Invalid value: "ResourceScalingGroup dev/llm": is of type InplaceScaling`
 		never     = `spec.triggers.times.rules[0].cron: Invalid value: "0 0 30 2 *"`
 	)
+	bound := makeTidal(bindTo("scaler"))
+	bound.Name = "bound"
+	driver := &elasticscalerv1alpha1.ElasticScaler{ObjectMeta: metav1.ObjectMeta{Namespace: "dev", Name: "scaler"}}
+	driver.Spec.TargetRef = elasticscalerv1alpha1.TargetReference{APIVersion: "tidal.io/v1alpha1", Kind: "Tidal", Name: "bound"}
+	driver.Spec.Trigger.Type = elasticscalerv1alpha1.StateTriggerType
+	hopeless := makeTidal(at("0 0 30 2 *"))
+	hopeless.Name = "hopeless"
+	able := makeTidal()
+	able.Name = "able"
 	cases := map[string]struct {
 		world      tidalWorld
 		old, tidal *v1alpha1.Tidal
@@ -177,6 +192,16 @@ func TestAdmissionOfATidal(t *testing.T) {
 		"all that is wrong": {
 			world: tidalWorld{reviews: &reviews{answer: no}}, tidal: makeTidal(in("prod"), at("0 0 30 2 *")), refused: []string{never, mustScale}, asked: 1,
 		},
+
+		// Who else writes the count.
+		"beside one that an ElasticScaler applies": {
+			world: tidalWorld{objects: []client.Object{bound, driver}}, tidal: makeTidal(), warned: "ElasticScaler dev/scaler writes the count of this target too",
+		},
+		"beside one that is bound to nothing":        {world: tidalWorld{objects: []client.Object{bound}}, tidal: makeTidal()},
+		"beside another":                             {world: tidalWorld{objects: []client.Object{able}}, tidal: makeTidal(), warned: "Tidal dev/able writes the count of this target too"},
+		"beside one without a rule that can be used": {world: tidalWorld{objects: []client.Object{hopeless}}, tidal: makeTidal()},
+		"a change beside itself":                     {world: tidalWorld{objects: []client.Object{makeTidal()}}, old: makeTidal(), tidal: makeTidal(at("0 9 * * *"))},
+		"a bound one beside another":                 {world: tidalWorld{objects: []client.Object{able}}, tidal: makeTidal(bindTo("scaler"))},
 
 		// What cannot be found out now.
 		"kinds that cannot be found": {

@@ -24,6 +24,9 @@ var ErrKindAmbiguous = errors.New("kind is ambiguous")
 // kindsAge is how old an answer may be that a kind is not there or cannot be scaled, since a CRD may have come or changed.
 const kindsAge = 10 * time.Second
 
+// unservedKept is how many versions are remembered of which the API server serves no kind.
+const unservedKept = 100
+
 // Kind is a kind that the API server serves.
 type Kind struct {
 	schema.GroupVersionKind
@@ -78,11 +81,30 @@ func (k *Kinds) Find(apiVersion, kind string) (Kind, error) {
 	if err != nil {
 		return Kind{}, err
 	}
-	k.mu.Lock()
-	k.groups[apiVersion] = group
-	k.mu.Unlock()
+	k.keep(apiVersion, group)
 	found, ok = group.kinds[lower]
 	return found, missing(ok, apiVersion, kind)
+}
+
+// keep remembers an answer. Those that there are no kinds are forgotten once they are old, and none comes beside many: which
+// versions are asked for is up to users.
+func (k *Kinds) keep(apiVersion string, group servedGroup) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	delete(k.groups, apiVersion)
+	unserved := 0
+	for other, g := range k.groups {
+		switch age := k.clock.Since(g.read); {
+		case len(g.kinds) > 0:
+		case age >= kindsAge || age < 0:
+			delete(k.groups, other)
+		default:
+			unserved++
+		}
+	}
+	if len(group.kinds) > 0 || unserved < unservedKept {
+		k.groups[apiVersion] = group
+	}
 }
 
 // FindAny returns the one scalable kind of that name, whatever its group. Upper and lower case are not told apart. The

@@ -10,16 +10,21 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	elasticscalerv1alpha1 "github.com/pd-orchestrator/pd-orchestrator/api/elasticscaler/v1alpha1"
 	"github.com/pd-orchestrator/pd-orchestrator/api/tidal/v1alpha1"
 	"github.com/pd-orchestrator/pd-orchestrator/internal/testkit"
 	"github.com/pd-orchestrator/pd-orchestrator/lab"
@@ -141,6 +146,43 @@ func TestACountSetMeanwhileIsNotOverwrittenUnseen(t *testing.T) {
 	if got := calls.scales.Load(); got != 3 {
 		t.Errorf("%d scale requests, want 3: one by day, one refused, one by night", got)
 	}
+	if got := calls.statuses.Load(); got != 2 {
+		t.Errorf("%d records, want 2: one by day, one by night", got)
+	}
+	var list eventsv1.EventList
+	if err := api.List(t.Context(), &list, client.InNamespace(w.namespace)); err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range list.Items {
+		if e.Type == "Warning" && e.Regarding.Kind == "Tidal" {
+			t.Errorf("there is a warning: %s %s", e.Reason, e.Note)
+		}
+	}
+}
+
+// The end of an object while a pass is over it is no failure.
+func TestATidalThatIsDeletedMeanwhile(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "2026-06-15T12:00:00Z")
+	w.deployment("llm", 1)
+	w.tidal("tide", "llm", dayAndNight...)
+	var tries atomic.Int64
+	calls := &writes{beforeStatus: func() error {
+		tries.Add(1)
+		return apierrors.NewNotFound(v1alpha1.GroupVersion.WithResource("tidals").GroupResource(), "tide")
+	}}
+	w.wrap = calls.wrap
+	w.start()
+	testkit.Eventually(t, soon, "a record to be tried", func(context.Context) error {
+		if tries.Load() == 0 {
+			return errors.New("there is none")
+		}
+		return nil
+	})
+	w.stays("llm", 10, 1)
+	if got := tries.Load(); got != 1 {
+		t.Errorf("the record was tried %d times", got)
+	}
 }
 
 func TestSettledTidalsWriteNothing(t *testing.T) {
@@ -255,43 +297,75 @@ func TestTheManagerIsKilledAcrossAFiring(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer manager.Stop()
-	// The clock of a process cannot be set, so the firing has to be some seconds ahead. Where it is over before the manager
-	// is gone, one further ahead is taken.
+	w.killedAcrossAFiring(manager, func(name string, rules ...string) (settled func(*v1alpha1.Tidal) bool) {
+		w.tidal(name, name, rules...)
+		return func(tidal *v1alpha1.Tidal) bool { return tidal.Status.LastScale != nil }
+	}, func(name string) { w.reaches(name, name, 4, 2) })
+}
+
+// Not parallel: this manager sees all namespaces.
+func TestTheManagerIsKilledAcrossAFiringOfABoundTidal(t *testing.T) {
+	w := newWorld(t, "2026-06-15T12:00:00Z")
+	manager, err := plane.StartManager(t.Context(), lab.ManagerOptions{Args: []string{"--controllers=tidal,elasticscaler"}, WithoutWebhook: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer manager.Stop()
+	w.killedAcrossAFiring(manager, func(name string, rules ...string) (settled func(*v1alpha1.Tidal) bool) {
+		scaler := &elasticscalerv1alpha1.ElasticScaler{}
+		w.parse(strings.NewReplacer("state-scaling-example", name, "tidal-frequent-test", name).Replace(documentScaler), scaler)
+		w.create(scaler, w.bind(w.makeTidal(name, w.on(appsv1.SchemeGroupVersion.WithKind("Deployment"), name), rules...), name))
+		return func(*v1alpha1.Tidal) bool {
+			got, _ := w.count(name)
+			return got == 2
+		}
+	}, func(name string) {
+		w.wants(name, 4, "soon")
+		w.has(appsv1.SchemeGroupVersion.WithKind("Deployment"), name, 4, 2)
+		w.stays(name, 4, 2)
+	})
+}
+
+// killedAcrossAFiring kills a manager that has settled what create makes of a Deployment's name, and starts it again after the
+// firing. The clock of a process cannot be set, so the firing has to be some seconds ahead. Where it is over before the
+// manager is gone, one further ahead is taken.
+func (w *world) killedAcrossAFiring(manager *lab.Part, create func(name string, rules ...string) func(*v1alpha1.Tidal) bool, caughtUp func(name string)) {
+	w.Helper()
 	for ahead := 8 * time.Second; ; ahead *= 2 {
 		name := fmt.Sprintf("llm-%.0f", ahead.Seconds())
 		w.deployment(name, 1)
 		rule, at := inAMoment("soon", ahead, 4)
 		before, _ := inAMoment("before", -time.Minute, 2)
-		w.tidal(name, name, before, rule)
-		testkit.Eventually(t, ahead+soon, "a count on record", func(context.Context) error {
+		settled := create(name, before, rule)
+		testkit.Eventually(w, ahead+soon, "the count before", func(context.Context) error {
 			var tidal v1alpha1.Tidal
 			if err := w.get(name, &tidal); err != nil {
 				return err
 			}
-			if tidal.Status.LastScale == nil {
+			if !settled(&tidal) && time.Now().Before(at) {
 				return errors.New(show(tidal.Status))
 			}
 			return nil
 		})
 		if err := manager.Kill(); err != nil {
-			t.Fatal(err)
+			w.Fatal(err)
 		}
 		if time.Now().Before(at) {
 			<-time.After(time.Until(at.Add(time.Second)))
 			if got, _ := w.count(name); got != 2 {
-				t.Fatalf("%d replicas while no manager ran", got)
+				w.Fatalf("%d replicas while no manager ran", got)
 			}
-			if err := manager.Start(t.Context()); err != nil {
-				t.Fatal(err)
+			if err := manager.Start(w.Context()); err != nil {
+				w.Fatal(err)
 			}
-			w.reaches(name, name, 4, 2)
+			caughtUp(name)
 			return
 		}
 		if ahead > time.Minute {
-			t.Fatalf("it takes more than %s to write a count and kill the manager", ahead)
+			w.Fatalf("it takes more than %s to write a count and kill the manager", ahead)
 		}
-		if err := manager.Start(t.Context()); err != nil {
-			t.Fatal(err)
+		if err := manager.Start(w.Context()); err != nil {
+			w.Fatal(err)
 		}
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
+	"github.com/pd-orchestrator/pd-orchestrator/api/tidal/v1alpha1"
 	"github.com/pd-orchestrator/pd-orchestrator/internal/config"
 	"github.com/pd-orchestrator/pd-orchestrator/internal/kube"
 	"github.com/pd-orchestrator/pd-orchestrator/internal/testkit"
@@ -68,9 +69,11 @@ func cpuOfAll(t testing.TB) time.Duration {
 type tally struct {
 	mu               sync.Mutex
 	scales, statuses int
-	// lastScale is when the last count was written, and statusesBefore how many records were there by then.
+	// recorded is how many of the statuses have the record of a count.
+	recorded int
+	// lastScale is when the last count was written, and recordedBefore how many records were there by then.
 	lastScale      time.Time
-	statusesBefore int
+	recordedBefore int
 }
 
 func (c *tally) wrap(inner client.WithWatch) client.Client {
@@ -81,9 +84,12 @@ func (c *tally) wrap(inner client.WithWatch) client.Client {
 			defer c.mu.Unlock()
 			if sub == "scale" {
 				c.scales++
-				c.lastScale, c.statusesBefore = time.Now(), c.statuses
-			} else {
-				c.statuses++
+				c.lastScale, c.recordedBefore = time.Now(), c.recorded
+				return err
+			}
+			c.statuses++
+			if tidal, ok := obj.(*v1alpha1.Tidal); ok && tidal.Status.LastScale != nil {
+				c.recorded++
 			}
 			return err
 		},
@@ -91,12 +97,12 @@ func (c *tally) wrap(inner client.WithWatch) client.Client {
 }
 
 // taken returns what was counted since the last call.
-func (c *tally) taken() (scales, statuses, statusesBefore int, lastScale time.Time) {
+func (c *tally) taken() (scales, statuses, recordedBefore int, lastScale time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	scales, statuses, statusesBefore, lastScale = c.scales, c.statuses, c.statusesBefore, c.lastScale
-	c.scales, c.statuses, c.statusesBefore = 0, 0, 0
-	return scales, statuses, statusesBefore, lastScale
+	scales, statuses, recordedBefore, lastScale = c.scales, c.statuses, c.recordedBefore, c.lastScale
+	c.scales, c.statuses, c.recorded, c.recordedBefore = 0, 0, 0, 0
+	return scales, statuses, recordedBefore, lastScale
 }
 
 // waitFor waits until as many counts and records have been written.
@@ -217,8 +223,12 @@ func TestManyTidals(t *testing.T) {
 		}
 		return nil
 	})
-	if scales, statuses, _, _ := counted.taken(); scales != together || statuses != all {
-		t.Errorf("%d counts and %d records were written, want %d and %d: one each", scales, statuses, together, all)
+	scales, statuses, recordedBefore, _ := counted.taken()
+	if scales != together || statuses != all {
+		t.Errorf("%d counts and %d statuses were written, want %d and %d: one each", scales, statuses, together, all)
+	}
+	if recordedBefore > together/10 {
+		t.Errorf("at the start %d records were written before the last count, so that targets waited for them", recordedBefore)
 	}
 	runtime.GC()
 	var memory runtime.MemStats

@@ -14,6 +14,7 @@ import (
 	dto "github.com/prometheus/client_model/go"
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -104,6 +105,14 @@ type controller struct {
 	elected <-chan struct{}
 }
 
+// withoutGeneration shows objects as an API server before 1.37 has HPAs.
+func withoutGeneration(obj any) (any, error) {
+	if o, ok := obj.(client.Object); ok {
+		o.SetGeneration(0)
+	}
+	return obj, nil
+}
+
 // start runs a controller until it is stopped or the test ends.
 func (w *world) start() *controller {
 	w.Helper()
@@ -116,7 +125,10 @@ func (w *world) start() *controller {
 	lease, renew, retry := 3*time.Second, 2*time.Second, 500*time.Millisecond
 	mgr, err := ctrl.NewManager(restConfig, ctrl.Options{
 		Scheme: scheme,
-		Cache:  cache.Options{DefaultNamespaces: namespaces, DefaultTransform: kube.StripManagedFields},
+		Cache: cache.Options{
+			DefaultNamespaces: namespaces, DefaultTransform: kube.StripManagedFields,
+			ByObject: map[client.Object]cache.ByObject{&autoscalingv2.HorizontalPodAutoscaler{}: {Transform: withoutGeneration}},
+		},
 		NewClient: func(c *rest.Config, o client.Options) (client.Client, error) {
 			made, err := client.NewWithWatch(c, o)
 			if err != nil || w.wrap == nil {

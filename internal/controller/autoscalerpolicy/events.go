@@ -22,6 +22,7 @@ import (
 	"github.com/pd-orchestrator/pd-orchestrator/internal/decide/servingcomponent"
 	"github.com/pd-orchestrator/pd-orchestrator/internal/decide/servingruntime"
 	"github.com/pd-orchestrator/pd-orchestrator/internal/desired"
+	"github.com/pd-orchestrator/pd-orchestrator/internal/kube"
 )
 
 type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
@@ -225,12 +226,12 @@ func (r *Policies) requestsForAll(ctx context.Context, _ client.Object) []reconc
 var scalerChange = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 	before, ok1 := e.ObjectOld.(*unstructured.Unstructured)
 	after, ok2 := e.ObjectNew.(*unstructured.Unstructured)
-	return !ok1 || !ok2 || !equality.Semantic.DeepEqual(news(before), news(after))
+	return !ok1 || !ok2 || kube.SpecChanged(before, after) || !equality.Semantic.DeepEqual(news(before), news(after))
 }}
 
 func news(u *unstructured.Unstructured) map[string]any {
 	seen := map[string]any{
-		"generation": u.GetGeneration(), "uid": u.GetUID(), "deleted": u.GetDeletionTimestamp() != nil,
+		"uid": u.GetUID(), "deleted": u.GetDeletionTimestamp() != nil,
 		"labels": u.GetLabels(), "annotations": u.GetAnnotations(), "owners": u.GetOwnerReferences(),
 	}
 	status, _ := u.Object["status"].(map[string]any)

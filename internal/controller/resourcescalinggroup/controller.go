@@ -235,8 +235,12 @@ func (r *Reconciler) writeStatus(ctx context.Context, p *pass) error {
 	}
 	updated := p.rsg.DeepCopy()
 	updated.Status = status
-	if err := r.Client.Status().Update(ctx, updated); err != nil {
-		return fmt.Errorf("writing status: %w", client.IgnoreNotFound(err))
+	err := r.Client.Status().Update(ctx, updated)
+	if apierrors.IsNotFound(err) {
+		return nil // It was deleted meanwhile.
+	}
+	if err != nil {
+		return fmt.Errorf("writing status: %w", err)
 	}
 	p.rsg = updated
 	return nil

@@ -121,7 +121,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) err
 		Watches(&v1alpha1.ResourceScalingGroup{}, handler.EnqueueRequestsFromMapFunc(r.requestsForRival), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&corev1.Service{}, handler.EnqueueRequestsFromMapFunc(r.requestsForObject), builder.WithPredicates(serviceChange)).
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.requestsForPod), builder.WithPredicates(podChange)).
-		Watches(&autoscalingv2.HorizontalPodAutoscaler{}, handler.EnqueueRequestsFromMapFunc(r.requestsForScaler), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Watches(&autoscalingv2.HorizontalPodAutoscaler{}, handler.EnqueueRequestsFromMapFunc(r.requestsForScaler), builder.WithPredicates(kube.HPAChange)).
 		Watches(newCRD(), handler.EnqueueRequestsFromMapFunc(r.requestsForCRD), builder.WithPredicates(appearance)).
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: r.Concurrency,
@@ -292,7 +292,7 @@ var podChange = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 }}
 
 func metadataChanged(before, after client.Object) bool {
-	return before.GetGeneration() != after.GetGeneration() ||
+	return kube.SpecChanged(before, after) ||
 		before.GetUID() != after.GetUID() ||
 		(before.GetDeletionTimestamp() == nil) != (after.GetDeletionTimestamp() == nil) ||
 		!maps.Equal(before.GetLabels(), after.GetLabels()) ||

@@ -24,6 +24,9 @@ func (r *Reconciler) scale(ctx context.Context, p *pass) error {
 	if active == nil || tides.Suspended(p.tidal) || p.status.YieldsTo != "" {
 		return nil
 	}
+	if p.facts.rivals && len(p.known.rules) == 0 {
+		return nil // What its broken rule wanted stays in force, and is no reason to write what another one writes.
+	}
 	p.status.Pending = true
 	if p.facts.blocked || target == nil {
 		return nil

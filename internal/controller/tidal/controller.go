@@ -23,6 +23,7 @@ import (
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/pd-orchestrator/pd-orchestrator/api/tidal/v1alpha1"
@@ -45,9 +46,10 @@ const (
 	// conflictRetry lets the watch catch up after a write that was made from an outdated object.
 	conflictRetry = 100 * time.Millisecond
 	// recordDelay and recordPriority put off the record of a count, and its event, behind the counts of all others that are
-	// due: when a thousand rules fire in one second, the targets come first.
+	// due: when a thousand rules fire in one second, the targets come first. So they do after a restart, when all Tidals
+	// wait with the low priority of a first list.
 	recordDelay    = time.Millisecond
-	recordPriority = -10
+	recordPriority = handler.LowPriority - 1
 )
 
 // Reconciler reconciles Tidals. All fields must be set.
@@ -88,6 +90,7 @@ type remembered struct {
 	generation int64
 	rules      []tides.Rule
 	problems   []tides.Problem
+	collisions *tides.Collisions
 	scaled     *v1alpha1.ScaleRecord
 	// told is the event of that write, which waits for the record.
 	told *notice
@@ -107,6 +110,7 @@ func (m *memory) recall(tidal *v1alpha1.Tidal) remembered {
 	}
 	r.generation = tidal.Generation
 	r.rules, r.problems = tides.Compile(tidal.Spec)
+	r.collisions = tides.NewCollisions(r.rules)
 	m.keep(key, r)
 	return r
 }
@@ -198,13 +202,28 @@ func (r *Reconciler) run(ctx context.Context, p *pass) error {
 	p.status.Problems = p.facts.problems
 	p.retry = p.facts.retry
 	var cause error
-	if !p.facts.bound {
+	if p.facts.bound {
+		r.leave(p)
+	} else {
 		cause = r.scale(ctx, p)
 	}
 	if p.written {
 		return nil
 	}
+	if apierrors.IsConflict(cause) {
+		// Somebody else was faster, which is no news: the next pass decides from what is there then.
+		return cause
+	}
 	return r.finish(ctx, p, cause)
+}
+
+// leave forgets what has been written, since the count is another's from now on: once it is this Tidal's again, what is in
+// force is written again.
+func (r *Reconciler) leave(p *pass) {
+	if p.known.scaled != nil {
+		p.known.scaled = nil
+		r.memory.keep(client.ObjectKeyFromObject(p.tidal), p.known)
+	}
 }
 
 // decide finds the firing in force and sets the alarm for the next one.
@@ -213,7 +232,6 @@ func (r *Reconciler) decide(p *pass) {
 	recorded := desired.RecordedFiring(p.tidal.Status)
 	p.sameSpec = p.tidal.Status.ObservedGeneration != nil && *p.tidal.Status.ObservedGeneration == p.tidal.Generation
 	p.status.Rules = p.known.problems
-	p.status.Conflicts = tides.Conflicts(p.known.rules, now)
 	key := client.ObjectKeyFromObject(p.tidal)
 	if tides.Suspended(p.tidal) {
 		r.alarm.Set(key, time.Time{})
@@ -234,6 +252,8 @@ func (r *Reconciler) decide(p *pass) {
 
 // finish writes the status, then the events that it made true. cause is what went wrong before.
 func (r *Reconciler) finish(ctx context.Context, p *pass, cause error) error {
+	// No count waits for this.
+	p.status.Conflicts = p.known.collisions.At(r.Clock.Now())
 	readyBefore := meta.FindStatusCondition(p.tidal.Status.Conditions, v1alpha1.ConditionReady).DeepCopy()
 	err := r.writeStatus(ctx, p)
 	if err == nil {
@@ -264,8 +284,12 @@ func (r *Reconciler) writeStatus(ctx context.Context, p *pass) error {
 	}
 	updated := p.tidal.DeepCopy()
 	updated.Status = status
-	if err := r.Client.Status().Update(ctx, updated); err != nil {
-		return fmt.Errorf("writing status: %w", client.IgnoreNotFound(err))
+	err := r.Client.Status().Update(ctx, updated)
+	if apierrors.IsNotFound(err) {
+		return nil // It was deleted meanwhile.
+	}
+	if err != nil {
+		return fmt.Errorf("writing status: %w", err)
 	}
 	p.tidal = updated
 	return nil

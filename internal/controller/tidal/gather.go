@@ -19,6 +19,7 @@ import (
 	"github.com/pd-orchestrator/pd-orchestrator/api/tidal/v1alpha1"
 	"github.com/pd-orchestrator/pd-orchestrator/internal/condition"
 	"github.com/pd-orchestrator/pd-orchestrator/internal/config"
+	"github.com/pd-orchestrator/pd-orchestrator/internal/decide/scalerspec"
 	"github.com/pd-orchestrator/pd-orchestrator/internal/decide/tides"
 	"github.com/pd-orchestrator/pd-orchestrator/internal/desired"
 	"github.com/pd-orchestrator/pd-orchestrator/internal/kube"
@@ -36,7 +37,9 @@ type facts struct {
 	// sharedWith names other scalers of the target, and yieldsTo the Tidal that has the first right to it.
 	sharedWith []string
 	yieldsTo   string
-	retry      time.Duration
+	// rivals tells that another Tidal writes the target, or would.
+	rivals bool
+	retry  time.Duration
 }
 
 func (f *facts) block(reason, format string, args ...any) {
@@ -148,7 +151,6 @@ func (r *Reconciler) gatherTarget(ctx context.Context, tidal *v1alpha1.Tidal, f 
 	}
 	if !synced {
 		// Its kind may be listed by nobody. What cannot be watched is asked for.
-		f.retry = unwatchedRetry
 		return r.gatherUnwatched(ctx, target, f)
 	}
 	switch err := r.Client.Get(ctx, client.ObjectKeyFromObject(target), target); {
@@ -168,15 +170,18 @@ func (r *Reconciler) gatherTarget(ctx context.Context, tidal *v1alpha1.Tidal, f 
 	return nil
 }
 
-// gatherUnwatched finds a target by its scale subresource.
+// gatherUnwatched finds a target by its scale subresource. One that is missing is asked for again, since no watch tells when
+// it comes; one that is there is left in peace until the next firing.
 func (r *Reconciler) gatherUnwatched(ctx context.Context, target client.Object, f *facts) error {
 	address := addressOf(target)
 	_, err := kube.ReadScale(ctx, r.Client, address)
 	switch {
 	case apierrors.IsNotFound(err):
 		f.block(v1alpha1.ReasonTargetNotFound, "target %s does not exist: create it, or correct spec.targetRef", kube.Describe(target))
+		f.retry = unwatchedRetry
 	case apierrors.IsForbidden(err):
 		f.block(v1alpha1.ReasonScaleFailed, "%v: give the manager's ServiceAccount the verbs get and update on it, and list and watch on the kind", err)
+		f.retry = unwatchedRetry
 	case err != nil:
 		return err
 	default:
@@ -208,40 +213,77 @@ func (r *Reconciler) gatherScalers(ctx context.Context, tidal *v1alpha1.Tidal, f
 	for i := range hpas.Items {
 		f.sharedWith = append(f.sharedWith, kube.DescribeScaler(&hpas.Items[i]))
 	}
-	served, err := r.watches.ensureScalers(ctx)
-	switch {
-	case errors.Is(err, errUnlisted):
-		// A firing does not wait for a condition that only names others.
-		log.FromContext(ctx).V(1).Info("Scalers of the target are not known", "cause", err.Error())
-	case err != nil:
-		return err
-	}
-	if served {
-		var scalers elasticscalerv1alpha1.ElasticScalerList
-		for _, k := range []string{key, kube.WithoutGroup(key)} {
-			if err := r.Client.List(ctx, &scalers, client.MatchingFields{indexTarget: k}, client.UnsafeDisableDeepCopy); err != nil {
-				return fmt.Errorf("listing ElasticScalers: %w", err)
-			}
-			for i := range scalers.Items {
-				f.sharedWith = append(f.sharedWith, fmt.Sprintf("ElasticScaler %s/%s", scalers.Items[i].Namespace, scalers.Items[i].Name))
-			}
-		}
-	}
-	slices.Sort(f.sharedWith)
-	f.sharedWith = slices.Compact(f.sharedWith)
-
 	var tidals v1alpha1.TidalList
 	if err := r.Client.List(ctx, &tidals, client.MatchingFields{indexTarget: key}, client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("listing Tidals: %w", err)
 	}
+	scalers, err := r.elasticScalersOf(ctx, key, tidals.Items)
+	if err != nil {
+		return err
+	}
+	f.sharedWith = append(f.sharedWith, scalers...)
+	slices.Sort(f.sharedWith)
+	f.sharedWith = slices.Compact(f.sharedWith)
+	r.rank(tidal, tidals.Items, f)
+	return nil
+}
+
+// elasticScalersOf names the ElasticScalers of a target: those that name it, and those that name one of its Tidals which is
+// bound.
+func (r *Reconciler) elasticScalersOf(ctx context.Context, target string, tidals []v1alpha1.Tidal) ([]string, error) {
+	served, err := r.watches.ensureScalers(ctx)
+	if errors.Is(err, errUnlisted) {
+		// A firing does not wait for a condition that only names others.
+		log.FromContext(ctx).V(1).Info("Scalers of the target are not known", "cause", err.Error())
+		return nil, nil
+	}
+	if err != nil || !served {
+		return nil, err
+	}
+	var names []string
+	name := func(key string, counts func(*elasticscalerv1alpha1.ElasticScaler) bool) error {
+		for _, k := range []string{key, kube.WithoutGroup(key)} {
+			var scalers elasticscalerv1alpha1.ElasticScalerList
+			if err := r.Client.List(ctx, &scalers, client.MatchingFields{indexTarget: k}, client.UnsafeDisableDeepCopy); err != nil {
+				return fmt.Errorf("listing ElasticScalers: %w", err)
+			}
+			for i := range scalers.Items {
+				if s := &scalers.Items[i]; counts(s) {
+					names = append(names, fmt.Sprintf("ElasticScaler %s/%s", s.Namespace, s.Name))
+				}
+			}
+		}
+		return nil
+	}
+	if err := name(target, func(*elasticscalerv1alpha1.ElasticScaler) bool { return true }); err != nil {
+		return nil, err
+	}
+	for i := range tidals {
+		if !tides.Bound(&tidals[i]) {
+			continue
+		}
+		key := kube.TargetKey(v1alpha1.GroupVersion.String(), "Tidal", tidals[i].Namespace, tidals[i].Name)
+		if err := name(key, func(s *elasticscalerv1alpha1.ElasticScaler) bool { return scalerspec.NamesTidal(s.Spec) }); err != nil {
+			return nil, err
+		}
+	}
+	return names, nil
+}
+
+// rank finds the Tidal that has the first right to the target.
+func (r *Reconciler) rank(tidal *v1alpha1.Tidal, all []v1alpha1.Tidal, f *facts) {
 	first := tidal
-	for i := range tidals.Items {
-		if other := &tidals.Items[i]; tides.Writes(other) && r.allowed(other) && tides.Before(other, first) {
+	for i := range all {
+		other := &all[i]
+		if other.UID == tidal.UID || !r.allowed(other) || !tides.Writes(other) {
+			continue
+		}
+		f.rivals = true
+		if tides.Before(other, first) {
 			first = other
 		}
 	}
-	if first != tidal && first.UID != tidal.UID {
+	if first != tidal {
 		f.yieldsTo = fmt.Sprintf("Tidal %s/%s", first.Namespace, first.Name)
 	}
-	return nil
 }

@@ -23,6 +23,7 @@ import (
 	elasticscalerv1alpha1 "github.com/pd-orchestrator/pd-orchestrator/api/elasticscaler/v1alpha1"
 	"github.com/pd-orchestrator/pd-orchestrator/api/tidal/v1alpha1"
 	"github.com/pd-orchestrator/pd-orchestrator/internal/alarm"
+	"github.com/pd-orchestrator/pd-orchestrator/internal/decide/scalerspec"
 	"github.com/pd-orchestrator/pd-orchestrator/internal/decide/tides"
 	"github.com/pd-orchestrator/pd-orchestrator/internal/kube"
 )
@@ -69,7 +70,8 @@ func scaledByElasticScaler(obj client.Object) []string {
 }
 
 func boundTo(obj client.Object) []string {
-	if key, labels := tides.Scaler(obj.(*v1alpha1.Tidal)); labels == 2 {
+	if tidal := obj.(*v1alpha1.Tidal); tides.Bound(tidal) {
+		key, _ := tides.Scaler(tidal)
 		return []string{key.String()}
 	}
 	return nil
@@ -98,7 +100,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) err
 		Watches(&v1alpha1.Tidal{}, handler.EnqueueRequestsFromMapFunc(r.requestsForSiblings), builder.WithPredicates(tidalChange)).
 		Watches(&autoscalingv2.HorizontalPodAutoscaler{}, handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, obj client.Object) []reconcile.Request {
 			return r.requestsByIndex(ctx, indexTarget, scaledByHPA(obj)...)
-		}), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		}), builder.WithPredicates(kube.HPAChange)).
 		WatchesRawSource(source.Func(r.alarm.Start)).
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: r.Concurrency,
@@ -128,6 +130,9 @@ func (r *Reconciler) requestsForSiblings(ctx context.Context, obj client.Object)
 func (r *Reconciler) requestsForScaler(ctx context.Context, obj client.Object) []reconcile.Request {
 	requests := r.requestsByIndex(ctx, indexScaler, client.ObjectKeyFromObject(obj).String())
 	scaler := obj.(*elasticscalerv1alpha1.ElasticScaler)
+	if scalerspec.NamesTidal(scaler.Spec) {
+		return append(requests, r.requestsForDriven(ctx, scaler)...)
+	}
 	if scaler.Spec.TargetRef.APIVersion != "" {
 		return append(requests, r.requestsByIndex(ctx, indexTarget, scaledByElasticScaler(obj)...)...)
 	}
@@ -142,6 +147,16 @@ func (r *Reconciler) requestsForScaler(ctx context.Context, obj client.Object) [
 		}
 	}
 	return requests
+}
+
+// requestsForDriven maps an ElasticScaler that names a Tidal to the Tidals of what it scales, which is the target of that one.
+func (r *Reconciler) requestsForDriven(ctx context.Context, scaler *elasticscalerv1alpha1.ElasticScaler) []reconcile.Request {
+	var tidal v1alpha1.Tidal
+	key := types.NamespacedName{Namespace: cmp.Or(scaler.Spec.TargetRef.Namespace, scaler.Namespace), Name: scaler.Spec.TargetRef.Name}
+	if err := r.Client.Get(ctx, key, &tidal); err != nil {
+		return nil // When it comes, it is an event for the others of its target.
+	}
+	return r.requestsByIndex(ctx, indexTarget, targetOf(&tidal))
 }
 
 func (r *Reconciler) requestsByIndex(ctx context.Context, index string, keys ...string) []reconcile.Request {

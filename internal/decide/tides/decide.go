@@ -85,21 +85,31 @@ func Compile(spec v1alpha1.TidalSpec) ([]Rule, []Problem) {
 			continue
 		}
 		seen[r.Name] = true
-		schedule, err := Parse(r.Cron)
-		if err != nil {
-			problems = append(problems, Problem{Rule: r.Name, Reason: reasonOf(err), Message: fmt.Sprintf("rule %q: %v", r.Name, err)})
+		rule, problem := compile(r)
+		if problem != nil {
+			problems = append(problems, *problem)
 			continue
 		}
-		rule := Rule{Name: r.Name, Schedule: schedule}
-		if r.Replicas == nil || *r.Replicas < 0 {
-			problems = append(problems, Problem{Rule: r.Name, Reason: v1alpha1.ReasonInvalidSchedule,
-				Message: fmt.Sprintf("rule %q: replicas must be 0 or more", r.Name)})
-			continue
-		}
-		rule.Replicas = *r.Replicas
 		rules = append(rules, rule)
 	}
 	return rules, problems
+}
+
+// compile reads a rule. With a problem it cannot be used.
+func compile(r v1alpha1.TimeRule) (Rule, *Problem) {
+	schedule, err := Parse(r.Cron)
+	if err != nil {
+		return Rule{}, &Problem{Rule: r.Name, Reason: reasonOf(err), Message: fmt.Sprintf("rule %q: %v", r.Name, err)}
+	}
+	if r.Replicas == nil || *r.Replicas < 0 {
+		return Rule{}, &Problem{Rule: r.Name, Reason: v1alpha1.ReasonInvalidSchedule, Message: fmt.Sprintf("rule %q: replicas must be 0 or more", r.Name)}
+	}
+	return Rule{Name: r.Name, Schedule: schedule, Replicas: *r.Replicas}, nil
+}
+
+func usable(r v1alpha1.TimeRule) bool {
+	_, problem := compile(r)
+	return problem == nil
 }
 
 func reasonOf(err error) string {
@@ -152,11 +162,11 @@ type Facts struct {
 }
 
 // Continue decides like Decide, with regard to what is in force already. Two things leave that in force: a clock that has
-// been set back, by up to an hour, to before it fired; and the rule having become unusable, until another one fires, since
-// a broken rule must not hand its hours to the rule before it.
+// been set back, by up to an hour, to before it fired, unless an edit has taken that firing away; and the rule having become
+// unusable, until another one fires, since a broken rule must not hand its hours to the rule before it.
 func Continue(f Facts) Plan {
 	now := f.Now
-	if r := f.Recorded; r != nil && f.SameSpec && r.Time.After(now) && r.Time.Sub(now) <= clockTolerance {
+	if r := f.Recorded; r != nil && r.Time.After(now) && r.Time.Sub(now) <= clockTolerance && (f.SameSpec || fires(f.Rules, *r)) {
 		now = r.Time
 	}
 	p := Decide(f.Rules, now)
@@ -165,6 +175,12 @@ func Continue(f Facts) Plan {
 		p.Active, p.Before = r, nil
 	}
 	return p
+}
+
+// fires reports whether a rule fires at the moment of a firing and wants its count. The name does not count: giving the rule
+// another one is no firing.
+func fires(rules []Rule, f Firing) bool {
+	return slices.ContainsFunc(rules, func(r Rule) bool { return r.Replicas == f.Replicas && r.Schedule.FiresAt(f.Time) })
 }
 
 // Decide says which rule is in force at a moment and what comes next. Where several fire at the same moment the last of
@@ -211,15 +227,7 @@ func last(rules []Rule, now time.Time) *Firing {
 // Conflicts returns the pairs of rules that fire at the same moments within 366 days after now, in the order of the list.
 // Pairs that want the same count are among them, since the order alone decides which of the two is shown as active.
 func Conflicts(rules []Rule, now time.Time) []Conflict {
-	var out []Conflict
-	for i, a := range rules {
-		for _, b := range rules[i+1:] {
-			if times := Overlaps(a.Schedule, b.Schedule, now, now.Add(OverlapHorizon), overlapsShown); len(times) > 0 {
-				out = append(out, Conflict{First: a.Name, Second: b.Name, Times: times})
-			}
-		}
-	}
-	return out
+	return NewCollisions(rules).At(now)
 }
 
 // Describe writes conflicts for a condition, as many pairs as fit into most bytes, and how many do not.

@@ -115,6 +115,26 @@ func TestContinueKeepsWhatIsInForce(t *testing.T) {
 		"the clock is set back by two hours: it is night again": {
 			rules: rules, recorded: recorded("day", "2026-06-15T08:00:00Z", 10), now: "2026-06-15T06:10:00Z", want: "night 2 2026-06-14T20:00:00Z",
 		},
+		"the clock is set back, and another rule is edited": {
+			rules: []string{"day|0 8 * * *|10", "night|0 20 * * *|3"}, edited: true,
+			recorded: recorded("day", "2026-06-15T08:00:00Z", 10), now: "2026-06-15T07:57:00Z", want: "day 10 2026-06-15T08:00:00Z",
+		},
+		"the clock is set back, and the rule in force has another name": {
+			rules: []string{"daytime|0 8 * * *|10", "night|0 20 * * *|2"}, edited: true,
+			recorded: recorded("day", "2026-06-15T08:00:00Z", 10), now: "2026-06-15T07:57:00Z", want: "daytime 10 2026-06-15T08:00:00Z",
+		},
+		"the clock is set back, and the rule in force wants another count": {
+			rules: []string{"day|0 8 * * *|12", "night|0 20 * * *|2"}, edited: true,
+			recorded: recorded("day", "2026-06-15T08:00:00Z", 10), now: "2026-06-15T07:57:00Z", want: "night 2 2026-06-14T20:00:00Z",
+		},
+		"the clock is set back, and the rule in force is moved": {
+			rules: []string{"day|30 8 * * *|10", "night|0 20 * * *|2"}, edited: true,
+			recorded: recorded("day", "2026-06-15T08:00:00Z", 10), now: "2026-06-15T07:57:00Z", want: "night 2 2026-06-14T20:00:00Z",
+		},
+		"the clock is set back, and the rule in force is taken out": {
+			rules: []string{"night|0 20 * * *|2"}, edited: true,
+			recorded: recorded("day", "2026-06-15T08:00:00Z", 10), now: "2026-06-15T07:57:00Z", want: "night 2 2026-06-14T20:00:00Z",
+		},
 		"the clock was years ahead and is right again": {
 			rules: rules, recorded: recorded("night", "2031-06-15T20:00:00Z", 2), now: "2026-06-15T12:00:00Z", want: "day 10 2026-06-15T08:00:00Z",
 		},

@@ -189,6 +189,14 @@ func someSchedule(t testing.TB, r *rand.Rand) (string, *Schedule) {
 	return cron, s
 }
 
+func seconds(moments []time.Time) []int64 {
+	var out []int64
+	for _, m := range moments {
+		out = append(out, m.Unix())
+	}
+	return out
+}
+
 func TestOverlapsEqualFiringsCompared(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 400 {
@@ -208,7 +216,12 @@ func TestOverlapsEqualFiringsCompared(t *testing.T) {
 				m, n = a.next(m), b.next(n)
 			}
 		}
+		far := overlapSearch{a: a, b: b, after: after, until: until, limit: overlapsShown}
+		far.far()
 		got := Overlaps(a, b, time.Unix(after, 0), time.Unix(until, 0), overlapsShown)
+		if diff := cmp.Diff(seconds(want), far.found); diff != "" {
+			t.Errorf("%q and %q after %v, day by day (-compared +found):\n%s", textA, textB, time.Unix(after, 0).UTC(), diff)
+		}
 		if diff := cmp.Diff(want, got, cmp.Transformer("len", func(ts []time.Time) []string {
 			out := []string{}
 			for _, x := range ts {
@@ -224,10 +237,16 @@ func TestOverlapsEqualFiringsCompared(t *testing.T) {
 func TestOverlapsOfMeanTimes(t *testing.T) {
 	// Until 1972 Monrovia was 44 minutes and 30 seconds behind UTC.
 	a, b := must(t, "CRON_TZ=Africa/Monrovia 30 15 9 * * *"), must(t, "0 0 10 * * *")
-	got := Overlaps(a, b, at(t, "1960-01-01T00:00:00Z"), at(t, "1960-01-03T00:00:00Z"), 5)
+	after, until := at(t, "1960-01-01T00:00:00Z"), at(t, "1960-01-03T00:00:00Z")
+	got := Overlaps(a, b, after, until, 5)
+	far := overlapSearch{a: a, b: b, after: after.Unix(), until: until.Unix(), limit: 5}
+	far.far()
 	want := []time.Time{at(t, "1960-01-01T10:00:00Z").UTC(), at(t, "1960-01-02T10:00:00Z").UTC()}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("overlaps (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(seconds(want), far.found); diff != "" {
+		t.Errorf("overlaps day by day (-want +got):\n%s", diff)
 	}
 }
 

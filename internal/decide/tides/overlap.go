@@ -9,19 +9,12 @@ import (
 //
 // It does not step through firings: two schedules of 1,440 firings a day that never meet would cost half a million steps
 // each. Between two transitions of their zones one clock runs a constant distance ahead of the other, so the hours and
-// minutes at which both fire are the same on every day, and only days are stepped through.
+// minutes at which both fire are the same on every day, and only days are stepped through. Schedules
+// that meet all the time have done so within a few firings, before that is worth its while.
 func Overlaps(a, b *Schedule, after, until time.Time, limit int) []time.Time {
 	o := overlapSearch{a: a, b: b, after: after.Unix(), until: until.Unix(), limit: limit}
-	for at := o.after; at <= o.until && !o.done(); {
-		aheadA, beginA, endA := offset(a.zone, at)
-		aheadB, beginB, endB := offset(b.zone, at)
-		if at == beginA || at == beginB {
-			// Readings that the gap at this moment skipped fire now, whatever the fields say of now.
-			o.add(at)
-		}
-		end := min(endA, endB, o.until+1)
-		o.between(at, end, aheadA, aheadB)
-		at = end
+	if !o.near() {
+		o.far()
 	}
 	out := make([]time.Time, len(o.found))
 	for i, moment := range o.found {
@@ -30,11 +23,50 @@ func Overlaps(a, b *Schedule, after, until time.Time, limit int) []time.Time {
 	return out
 }
 
+// nearSteps is how many firings are compared before days are searched.
+const nearSteps = 32
+
 type overlapSearch struct {
 	a, b         *Schedule
 	after, until int64
 	limit        int
 	found        []int64
+}
+
+// near steps from firing to firing, and reports whether that has found all.
+func (o *overlapSearch) near() bool {
+	m, n := o.a.next(o.after), o.b.next(o.after)
+	for range nearSteps {
+		if m > o.until || n > o.until || o.done() {
+			return true
+		}
+		switch {
+		case m < n:
+			m = o.a.next(n - 1)
+		case n < m:
+			n = o.b.next(m - 1)
+		default:
+			o.found = append(o.found, m)
+			m, n = o.a.next(m), o.b.next(n)
+		}
+	}
+	o.found = nil
+	return false
+}
+
+// far searches day by day.
+func (o *overlapSearch) far() {
+	for at := o.after; at <= o.until && !o.done(); {
+		aheadA, beginA, endA := offset(o.a.zone, at)
+		aheadB, beginB, endB := offset(o.b.zone, at)
+		if at == beginA || at == beginB {
+			// Readings that the gap at this moment skipped fire now, whatever the fields say of now.
+			o.add(at)
+		}
+		end := min(endA, endB, o.until+1)
+		o.between(at, end, aheadA, aheadB)
+		at = end
+	}
 }
 
 func (o *overlapSearch) done() bool { return len(o.found) >= o.limit }

@@ -1,6 +1,8 @@
 package tides
 
 import (
+	"slices"
+
 	"k8s.io/apimachinery/pkg/types"
 
 	elasticscalerv1alpha1 "github.com/pd-orchestrator/pd-orchestrator/api/elasticscaler/v1alpha1"
@@ -26,11 +28,16 @@ func Scaler(tidal *v1alpha1.Tidal) (types.NamespacedName, int) {
 // Suspended reports whether a Tidal is frozen.
 func Suspended(tidal *v1alpha1.Tidal) bool { return tidal.Spec.Suspend != nil && *tidal.Spec.Suspend }
 
-// Writes reports whether a Tidal writes the count of its target: one that is bound, frozen or on its way out leaves it to
-// others.
-func Writes(tidal *v1alpha1.Tidal) bool {
+// Bound reports whether both labels of an ElasticScaler are there.
+func Bound(tidal *v1alpha1.Tidal) bool {
 	_, labels := Scaler(tidal)
-	return labels < 2 && !Suspended(tidal) && tidal.DeletionTimestamp == nil
+	return labels == 2
+}
+
+// Writes reports whether a Tidal writes the count of its target: one that is bound, frozen, on its way out or without a rule
+// that can be used leaves it to others.
+func Writes(tidal *v1alpha1.Tidal) bool {
+	return !Bound(tidal) && !Suspended(tidal) && tidal.DeletionTimestamp == nil && slices.ContainsFunc(tidal.Spec.Triggers.Times.Rules, usable)
 }
 
 // Before reports whether a Tidal has the right to a target before another one: the older does, of two of one age the
