@@ -136,7 +136,7 @@ func run(ctx context.Context, plane *lab.Lab, api client.Client, program string,
 			}
 		}
 	}
-	if err := redirect(ctx, api, d, int32(c.Ports["webhook"])); err != nil { //nolint:gosec // It is a port.
+	if err := redirect(ctx, api, d, int32(c.Ports["webhook"])); err != nil {
 		return nil, err
 	}
 	c.Changes = append(c.Changes, "webhook.certDir, webhook.dnsNames, and an ExternalName as the webhook's Service: "+lab.WebhookHost)
