@@ -39,25 +39,6 @@ type objects struct {
 // serving is a service whose engine is scaled by a policy.
 const serving = `
 apiVersion: ome.io/v1beta1
-kind: ClusterBaseModel
-metadata: {name: llama}
-spec:
-  vendor: meta
-  modelFormat: {name: safetensors, version: 1.0.0}
-  modelParameterSize: 1.24B
-  storage: {storageUri: "hf://meta-llama/Llama-3.2-1B-Instruct"}
----
-apiVersion: ome.io/v1beta1
-kind: ClusterServingRuntime
-metadata: {name: vllm}
-spec:
-  modelSizeRange: {min: 1B, max: 2B}
-  supportedModelFormats:
-  - {modelFormat: {name: safetensors, version: 1.0.0}, modelFramework: {name: transformers, version: 4.43.0}, autoSelect: true, priority: 1}
-  engineConfig:
-    runner: {name: ome-container, image: "vllm/vllm-openai:v0.9", ports: [{containerPort: 8080}], resources: {requests: {cpu: "1"}}}
----
-apiVersion: ome.io/v1beta1
 kind: AutoscalerPolicy
 metadata: {name: cpu-60, namespace: NAMESPACE}
 spec:
@@ -105,7 +86,7 @@ func newObjects(t *testing.T, namespace string) *objects {
 	o.clone = testkit.MakeDeployment(namespace, "pd-llm-prefill-1").Obj()
 	o.rsg = testkit.MakeRSG(namespace, "llm").Target("prefill", namespace, base.Name).GroupName("pd").Replicas(2).Obj()
 	all := []client.Object{o.byClock, o.byMetric, base, o.tidal, o.scaler, o.rsg}
-	for document := range strings.SplitSeq(strings.ReplaceAll(serving, "NAMESPACE", namespace), "\n---\n") {
+	for document := range strings.SplitSeq(strings.ReplaceAll(estest.Serving+"---"+serving, "NAMESPACE", namespace), "\n---\n") {
 		u := &unstructured.Unstructured{}
 		must(t, yaml.UnmarshalStrict([]byte(document), &u.Object))
 		o.serving = append(o.serving, u)

@@ -55,7 +55,7 @@ func start(ctx context.Context, e *estest.Env) (err error) {
 	if err := createReader(ctx, e); err != nil {
 		return err
 	}
-	if err := create(ctx, e.Client, serving, ""); err != nil {
+	if err := create(ctx, e.Client, estest.Serving, ""); err != nil {
 		return err
 	}
 	e.Manager, err = e.Lab.StartManager(ctx, lab.ManagerOptions{})
@@ -106,30 +106,6 @@ func writeKubeconfig(config *rest.Config, path string) error {
 	file.CurrentContext = "lab"
 	return clientcmd.WriteToFile(*file, path)
 }
-
-// serving is a model, and a runtime that serves it.
-const serving = `
-apiVersion: ome.io/v1beta1
-kind: ClusterBaseModel
-metadata: {name: llama}
-spec:
-  vendor: meta
-  modelFormat: {name: safetensors, version: 1.0.0}
-  modelParameterSize: 1.24B
-  storage: {storageUri: "hf://meta-llama/Llama-3.2-1B-Instruct"}
----
-apiVersion: ome.io/v1beta1
-kind: ClusterServingRuntime
-metadata: {name: vllm}
-spec:
-  modelSizeRange: {min: 1B, max: 2B}
-  supportedModelFormats:
-  - {modelFormat: {name: safetensors, version: 1.0.0}, modelFramework: {name: transformers, version: 4.43.0}, autoSelect: true, priority: 1}
-  engineConfig:
-    runner: {name: ome-container, image: "vllm/vllm-openai:v0.9", ports: [{containerPort: 8080}], resources: {requests: {cpu: "1"}}}
-  decoderConfig:
-    runner: {name: ome-container, image: "vllm/vllm-openai:v0.9", ports: [{containerPort: 8080}], resources: {requests: {cpu: "1"}}}
-`
 
 // create creates those objects of a text that are not there yet. NAMESPACE in it stands for the namespace.
 func create(ctx context.Context, c client.Client, text, namespace string) error {
