@@ -1,11 +1,14 @@
 package autoscalerpolicy
 
 import (
+	"context"
+	"errors"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/pd-orchestrator/pd-orchestrator/internal/testkit"
 	"github.com/pd-orchestrator/pd-orchestrator/test/autoscalerpolicy/ometest"
 )
 
@@ -39,7 +42,11 @@ func TestLeaderAndWorkerAreScaledInGroups(t *testing.T) {
 	w.MustApply(service("llama", multiPod+", autoscalerPolicyRef: {name: queue-depth}"))
 	w.Prints("scaledobject", scaledObject, "LeaderWorkerSet lws-llama-engine 2 4", ".spec.scaleTargetRef.kind", ".spec.scaleTargetRef.name", ".spec.minReplicaCount", ".spec.maxReplicaCount")
 	w.Prints("leaderworkerset", "lws-llama-engine", "2", ".spec.replicas")
-	if record := ometest.Columns(w.Get("leaderworkerset", "lws-llama-engine"), `.metadata.annotations.ome\.io/last-rendered-autoscaler`); record == "<none>" {
-		t.Error("the LeaderWorkerSet has no record of what was rendered")
-	}
+	// The record comes once what was rendered is there.
+	testkit.Eventually(t, ometest.Soon, "the LeaderWorkerSet to have a record of what was rendered", func(context.Context) error {
+		if record := ometest.Columns(w.Get("leaderworkerset", "lws-llama-engine"), `.metadata.annotations.ome\.io/last-rendered-autoscaler`); record == "<none>" {
+			return errors.New("it has none")
+		}
+		return nil
+	})
 }
