@@ -15,10 +15,7 @@ import (
 // HPAChange lets through what decisions read of a HorizontalPodAutoscaler: what it scales, who made it, and that it goes.
 // Its status, which changes several times a minute, is not among that.
 var HPAChange = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
-	return SpecChanged(e.ObjectOld, e.ObjectNew) ||
-		e.ObjectOld.GetUID() != e.ObjectNew.GetUID() ||
-		(e.ObjectOld.GetDeletionTimestamp() == nil) != (e.ObjectNew.GetDeletionTimestamp() == nil) ||
-		controllerOf(e.ObjectOld) != controllerOf(e.ObjectNew)
+	return Changed(e.ObjectOld, e.ObjectNew) || controllerOf(e.ObjectOld) != controllerOf(e.ObjectNew)
 }}
 
 func controllerOf(obj client.Object) types.UID {
@@ -28,9 +25,16 @@ func controllerOf(obj client.Object) types.UID {
 	return ""
 }
 
-// SpecChanged reports whether the spec of an object is another than before. Some built-in kinds have no generation that
+// Changed reports whether an object is another than before, has another spec, or is on its way out.
+func Changed(before, after client.Object) bool {
+	return specChanged(before, after) ||
+		before.GetUID() != after.GetUID() ||
+		(before.GetDeletionTimestamp() == nil) != (after.GetDeletionTimestamp() == nil)
+}
+
+// specChanged reports whether the spec of an object is another than before. Some built-in kinds have no generation that
 // would tell, HorizontalPodAutoscalers before Kubernetes 1.37 and Services among them: of these the specs are compared.
-func SpecChanged(before, after client.Object) bool {
+func specChanged(before, after client.Object) bool {
 	if before.GetGeneration() != after.GetGeneration() {
 		return true
 	}

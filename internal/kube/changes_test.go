@@ -76,7 +76,7 @@ func TestASpecIsComparedWhereNoGenerationTells(t *testing.T) {
 		{"one with generations", read(1, 1), read(2, 2), true},
 		{"a kind whose spec is not known", &corev1.ConfigMap{}, &corev1.ConfigMap{Data: map[string]string{"a": "b"}}, false},
 	} {
-		if got := SpecChanged(c.before, c.after); got != c.want {
+		if got := specChanged(c.before, c.after); got != c.want {
 			t.Errorf("%s: %t, want %t", c.name, got, c.want)
 		}
 	}

@@ -134,6 +134,14 @@ func (k *Kinds) FindAny(kind string) (Kind, error) {
 	return Kind{}, fmt.Errorf("%w: %s is served by %s", ErrKindAmbiguous, kind, strings.Join(names, " and "))
 }
 
+// FindNamed returns the kind that a reference names: by Find, or where it has no apiVersion by FindAny.
+func (k *Kinds) FindNamed(apiVersion, kind string) (Kind, error) {
+	if apiVersion == "" {
+		return k.FindAny(kind)
+	}
+	return k.Find(apiVersion, kind)
+}
+
 func (k *Kinds) readAll() (scalableKinds, error) {
 	all := scalableKinds{read: k.clock.Now(), kinds: map[string][]Kind{}}
 	groups, lists, err := k.discovery.ServerGroupsAndResources()

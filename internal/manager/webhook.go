@@ -137,11 +137,11 @@ func certificateOptions(c config.Configuration, names, configurations []string) 
 			services = append(services, "pd-orchestrator-"+n+"-webhook")
 		}
 	}
-	var dnsNames []string
 	if slices.Contains(names, elasticscaler.Component) {
 		// Pushed signals are served with the same certificate. The first name stays that of a webhook, by which it is checked.
 		services = append(services, "pd-orchestrator-"+elasticscaler.Component+"-signals")
 	}
+	var dnsNames []string
 	for _, s := range services {
 		dnsNames = append(dnsNames, s+"."+c.Namespace+".svc")
 	}

@@ -364,7 +364,7 @@ func (f *forest) scaler(ctx context.Context, node *view.Node, s *elasticscalerv1
 
 // reference adds what a scaler scales, of the kind that the managers understand by the words of the reference.
 func (f *forest) reference(ctx context.Context, node *view.Node, apiVersion, kindName string, key types.NamespacedName) error {
-	found, err := f.kind(apiVersion, kindName)
+	found, err := f.served.FindNamed(apiVersion, kindName)
 	if err != nil {
 		return unread(node.Add(&view.Node{Object: view.Reference{Kind: kindName, Namespace: key.Namespace, Name: key.Name}, Role: "scales"}), err)
 	}
@@ -373,7 +373,7 @@ func (f *forest) reference(ctx context.Context, node *view.Node, apiVersion, kin
 		return err == nil && gvk.GroupKind() == found.GroupKind()
 	})
 	if i < 0 {
-		return f.workload(ctx, node, found, key, "scales")
+		return f.workload(ctx, node, found.GroupVersionKind, key, "scales")
 	}
 	obj := kinds[i].make()
 	if err := f.client.Get(ctx, key, obj); err != nil {
@@ -386,18 +386,6 @@ func (f *forest) reference(ctx context.Context, node *view.Node, apiVersion, kin
 	child.Role = "scales"
 	node.Add(child)
 	return nil
-}
-
-// kind is what a reference names. Upper and lower case are not told apart, and without an apiVersion the name is enough.
-func (f *forest) kind(apiVersion, name string) (schema.GroupVersionKind, error) {
-	var found kube.Kind
-	var err error
-	if apiVersion == "" {
-		found, err = f.served.FindAny(name)
-	} else {
-		found, err = f.served.Find(apiVersion, name)
-	}
-	return found.GroupVersionKind, err
 }
 
 func (f *forest) tidal(ctx context.Context, node *view.Node, t *tidalv1alpha1.Tidal) error {

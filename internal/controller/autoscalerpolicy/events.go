@@ -226,12 +226,11 @@ func (r *Policies) requestsForAll(ctx context.Context, _ client.Object) []reconc
 var scalerChange = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 	before, ok1 := e.ObjectOld.(*unstructured.Unstructured)
 	after, ok2 := e.ObjectNew.(*unstructured.Unstructured)
-	return !ok1 || !ok2 || kube.SpecChanged(before, after) || !equality.Semantic.DeepEqual(news(before), news(after))
+	return !ok1 || !ok2 || kube.Changed(before, after) || !equality.Semantic.DeepEqual(news(before), news(after))
 }}
 
 func news(u *unstructured.Unstructured) map[string]any {
 	seen := map[string]any{
-		"uid": u.GetUID(), "deleted": u.GetDeletionTimestamp() != nil,
 		"labels": u.GetLabels(), "annotations": u.GetAnnotations(), "owners": u.GetOwnerReferences(),
 	}
 	status, _ := u.Object["status"].(map[string]any)

@@ -126,7 +126,7 @@ func (r *Reconciler) gatherTarget(ctx context.Context, p *pass) error {
 		p.invalid(v1alpha1.ReasonTargetForbidden, "the target is in namespace %s: must be in %s, unless the operator sets crossNamespace: Trusted", ref.Namespace, p.scaler.Namespace)
 		return nil
 	}
-	kind, err := r.findKind(*ref)
+	kind, err := r.Kinds.FindNamed(ref.APIVersion, ref.Kind)
 	switch {
 	case errors.Is(err, kube.ErrKindAmbiguous):
 		p.invalid(v1alpha1.ReasonTargetKindAmbiguous, "%v: set spec.targetRef.apiVersion", err)
@@ -149,13 +149,6 @@ func (r *Reconciler) gatherTarget(ctx context.Context, p *pass) error {
 		return nil
 	}
 	return r.readTarget(ctx, p, t)
-}
-
-func (r *Reconciler) findKind(ref v1alpha1.TargetReference) (kube.Kind, error) {
-	if ref.APIVersion == "" {
-		return r.Kinds.FindAny(ref.Kind)
-	}
-	return r.Kinds.Find(ref.APIVersion, ref.Kind)
 }
 
 // readTarget reads the count where the object is another one, or of another version, than the count that is remembered.

@@ -292,9 +292,7 @@ var podChange = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 }}
 
 func metadataChanged(before, after client.Object) bool {
-	return kube.SpecChanged(before, after) ||
-		before.GetUID() != after.GetUID() ||
-		(before.GetDeletionTimestamp() == nil) != (after.GetDeletionTimestamp() == nil) ||
+	return kube.Changed(before, after) ||
 		!maps.Equal(before.GetLabels(), after.GetLabels()) ||
 		!maps.Equal(before.GetAnnotations(), after.GetAnnotations())
 }

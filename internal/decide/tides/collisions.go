@@ -15,9 +15,9 @@ type Collisions struct {
 	rules []Rule
 	// searched is when all pairs were looked at.
 	searched time.Time
-	// first and second are the places in the list of the pairs that were found.
-	first, second []int
-	found         []Conflict
+	// pairs are the places in the list of those that were found.
+	pairs [][2]int
+	found []Conflict
 	// searches counts the pairs that were looked at.
 	searches int
 }
@@ -39,7 +39,7 @@ func (c *Collisions) At(now time.Time) []Conflict {
 }
 
 func (c *Collisions) searchAll(now time.Time) {
-	c.searched, c.first, c.second, c.found = now, nil, nil, nil
+	c.searched, c.pairs, c.found = now, nil, nil
 	for i := range c.rules {
 		for j := i + 1; j < len(c.rules); j++ {
 			c.search(i, j, now)
@@ -48,13 +48,13 @@ func (c *Collisions) searchAll(now time.Time) {
 }
 
 func (c *Collisions) searchPassed(now time.Time) {
-	first, second, found := c.first, c.second, c.found
-	c.first, c.second, c.found = nil, nil, make([]Conflict, 0, len(found))
+	pairs, found := c.pairs, c.found
+	c.pairs, c.found = nil, make([]Conflict, 0, len(found))
 	for k, f := range found {
-		if f.Times[0].After(now) {
-			c.keep(first[k], second[k], f.Times)
+		if i, j := pairs[k][0], pairs[k][1]; f.Times[0].After(now) {
+			c.keep(i, j, f.Times)
 		} else {
-			c.search(first[k], second[k], now)
+			c.search(i, j, now)
 		}
 	}
 }
@@ -67,6 +67,6 @@ func (c *Collisions) search(i, j int, now time.Time) {
 }
 
 func (c *Collisions) keep(i, j int, times []time.Time) {
-	c.first, c.second = append(c.first, i), append(c.second, j)
+	c.pairs = append(c.pairs, [2]int{i, j})
 	c.found = append(c.found, Conflict{First: c.rules[i].Name, Second: c.rules[j].Name, Times: times})
 }
