@@ -19,7 +19,11 @@ import (
 // rendered returns the objects of a rendered chart by "<kind> <namespace>/<name>".
 func rendered(t *testing.T, args ...string) map[string]map[string]any {
 	t.Helper()
-	out := mustHelm(t, append([]string{"template", "pdo", installed.Chart}, args...)...)
+	return objectsOf(t, mustHelm(t, append([]string{"template", "pdo", installed.Chart}, args...)...))
+}
+
+func objectsOf(t *testing.T, out string) map[string]map[string]any {
+	t.Helper()
 	objects := map[string]map[string]any{}
 	for document := range strings.SplitSeq(out, "\n---\n") {
 		var object map[string]any
@@ -234,10 +238,10 @@ func TestValuesOfOperators(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			objects := rendered(t, "--set", tc.set)
+			text := mustHelm(t, "template", "pdo", installed.Chart, "--set", tc.set)
+			objects := objectsOf(t, text)
 			has(t, objects, true, tc.there...)
 			has(t, objects, false, tc.missing...)
-			text := mustHelm(t, "template", "pdo", installed.Chart, "--set", tc.set)
 			for _, want := range tc.texts {
 				if !strings.Contains(text, want) {
 					t.Errorf("%q is rendered nowhere", want)

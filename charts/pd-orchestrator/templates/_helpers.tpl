@@ -114,13 +114,30 @@ is no such part. Takes a dict of rule and inNamespaces. */}}
 {{- end }}
 {{- end }}
 
-{{/* "yes" where a sample can be made, or is there; takes a dict of root, component, apiVersion, kind and name. Without a cluster to look
-at, as in `helm template`, only its kind has to be known (--api-versions). */}}
+{{/* The samples by the components that act on them, and whether the values want them. */}}
+{{- define "pdo.samples" -}}
+{{- $e := index .Values "elastic-scaler" }}
+{{- $r := .Values.resourcescalinggroup }}
+elasticscaler:
+  wanted: {{ and $e.enabled $e.elasticScaler.enabled }}
+  apiVersion: elasticscaler.io/v1alpha1
+  kind: ElasticScaler
+  name: {{ $e.name | quote }}
+resourcescalinggroup:
+  wanted: {{ and $r.enabled $r.instanceConfig.enabled }}
+  apiVersion: autoscaling.openfuyao.com/v1alpha1
+  kind: ResourceScalingGroup
+  name: {{ $r.instanceConfig.name | quote }}
+{{- end }}
+
+{{/* "yes" where the sample of a component is wanted and can be made, or is there; takes a dict of root and component. Without a cluster to
+look at, as in `helm template`, only its kind has to be known (--api-versions). */}}
 {{- define "pdo.sampleFits" -}}
+{{- $sample := index (include "pdo.samples" .root | fromYaml) .component }}
+{{- if and $sample.wanted (.root.Capabilities.APIVersions.Has (printf "%s/%s" $sample.apiVersion $sample.kind)) }}
 {{- $namespace := .root.Values.namespace }}
-{{- if .root.Capabilities.APIVersions.Has (printf "%s/%s" .apiVersion .kind) }}
 {{- $offline := not (lookup "v1" "Namespace" "" "default") }}
-{{- $there := lookup .apiVersion .kind $namespace .name }}
+{{- $there := lookup $sample.apiVersion $sample.kind $namespace $sample.name }}
 {{- $deployment := lookup "apps/v1" "Deployment" $namespace (printf "pd-orchestrator-%s" .component) | default dict }}
 {{- if or $offline $there (gt (int (dig "status" "readyReplicas" 0 $deployment)) 0) }}yes{{ end }}
 {{- end }}
