@@ -72,8 +72,10 @@ func TestARestartBetweenFiringsWritesNothing(t *testing.T) {
 // writes counts what a controller asks of the API server, and lets tests come between.
 type writes struct {
 	scales, statuses atomic.Int64
-	beforeStatus     func() error
-	beforeScale      func() error
+	// outdated are the scales that were refused with a conflict.
+	outdated     atomic.Int64
+	beforeStatus func() error
+	beforeScale  func() error
 }
 
 func (c *writes) wrap(inner client.WithWatch) client.Client {
@@ -89,7 +91,11 @@ func (c *writes) wrap(inner client.WithWatch) client.Client {
 				}
 			}
 			count.Add(1)
-			return inner.SubResource(sub).Update(ctx, obj, opts...)
+			err := inner.SubResource(sub).Update(ctx, obj, opts...)
+			if sub == "scale" && apierrors.IsConflict(err) {
+				c.outdated.Add(1)
+			}
+			return err
 		},
 	})
 }
@@ -144,8 +150,8 @@ func TestACountSetMeanwhileIsNotOverwrittenUnseen(t *testing.T) {
 	// By hand to 5, then, from there, to 2: the first attempt met the version before, and the next ones may too, since the target
 	// changes on its way to 5.
 	w.reaches("tide", "llm", 2, 3)
-	if got := calls.scales.Load(); got < 3 {
-		t.Errorf("%d scale requests, want 3 or more: one by day, one or more refused, one by night", got)
+	if all, outdated := calls.scales.Load(), calls.outdated.Load(); outdated < 1 || all-outdated != 2 {
+		t.Errorf("%d scale requests, %d of them refused as outdated; want one by day, one or more refused, one by night", all, outdated)
 	}
 	if got := calls.statuses.Load(); got != 2 {
 		t.Errorf("%d records, want 2: one by day, one by night", got)
