@@ -302,14 +302,7 @@ func TestRenderOfAScaledObject(t *testing.T) { //nolint:paralleltest // It chang
 	if err := env.Lab.InstallKEDACRDs(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	w.apply(`
-apiVersion: ome.io/v1beta1
-kind: InferenceService
-metadata: {name: chat}
-spec:
-  model: {name: llama}
-  engine: {minReplicas: 1, maxReplicas: 4, autoscaler: {class: KEDA, keda: {triggers: [{type: cpu, metricType: Utilization, metadata: {value: "60"}}]}}}
-`)
+	w.apply(kedaService)
 	name := "ScaledObject " + w.Namespace + "/scaledobject-chat-engine"
 	w.shows(0, words("render chat --component engine"), "engine: "+name+" is as rendered")
 	w.shows(0, words("tree isvc/chat"), "runs as: Deployment chat-engine", "scaled by: ScaledObject scaledobject-chat-engine")

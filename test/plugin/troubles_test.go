@@ -117,14 +117,7 @@ spec: {model: {name: llama}, engine: {minReplicas: 1, maxReplicas: 4, autoscaler
 			want:   []string{"engine: AutoscalerResolved is False (PolicyNotFound)", "gone"},
 		},
 		"KEDA is not installed": {
-			manifests: []string{`
-apiVersion: ome.io/v1beta1
-kind: InferenceService
-metadata: {name: chat}
-spec:
-  model: {name: llama}
-  engine: {minReplicas: 1, maxReplicas: 4, autoscaler: {class: KEDA, keda: {triggers: [{type: cpu, metricType: Utilization, metadata: {value: "60"}}]}}}
-`},
+			manifests: []string{kedaService},
 			object: "isvc/chat",
 			want:   []string{"engine: AutoscalerApplied is False (KedaUnavailable)"},
 		},
@@ -152,6 +145,16 @@ spec: {model: {name: unknown-model}, engine: {minReplicas: 1, maxReplicas: 4}}
 		})
 	}
 }
+
+// kedaService is a service whose engine is scaled by KEDA.
+const kedaService = `
+apiVersion: ome.io/v1beta1
+kind: InferenceService
+metadata: {name: chat}
+spec:
+  model: {name: llama}
+  engine: {minReplicas: 1, maxReplicas: 4, autoscaler: {class: KEDA, keda: {triggers: [{type: cpu, metricType: Utilization, metadata: {value: "60"}}]}}}
+`
 
 // deploymentKind is how a scaler names Deployments.
 const deploymentKind = "apiVersion: apps/v1, kind: Deployment"
