@@ -28,14 +28,15 @@ type InplaceTarget struct {
 	Desired *int32
 	// Replicas and Available are the target's counts as they were read.
 	Replicas, Available int32
+	// Current is the count that the pass left the target with.
+	Current int32
 }
 
 // InplaceStatus returns the status of an InplaceScaling ResourceScalingGroup after a pass.
 func InplaceStatus(rsg *v1alpha1.ResourceScalingGroup, o InplaceObservation, now metav1.Time) v1alpha1.ResourceScalingGroupStatus {
 	s := v1alpha1.ResourceScalingGroupStatus{ObservedGeneration: rsg.Generation}
 	for _, t := range o.Targets {
-		available := t.Available
-		s.Targets = append(s.Targets, v1alpha1.TargetStatus{Name: t.Name, DesiredReplicas: t.Desired, ReadyReplicas: &available})
+		s.Targets = append(s.Targets, v1alpha1.TargetStatus{Name: t.Name, DesiredReplicas: t.Desired, CurrentReplicas: new(t.Current), ReadyReplicas: new(t.Available)})
 	}
 	conditions := []metav1.Condition{
 		inplaceReady(rsg, o),

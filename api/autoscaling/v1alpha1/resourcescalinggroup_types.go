@@ -478,6 +478,11 @@ type TargetStatus struct {
 	// +kubebuilder:validation:Minimum=0
 	DesiredReplicas *int32 `json:"desiredReplicas,omitempty"`
 
+	// currentReplicas is, with InplaceScaling, the count that the target was left with: what was last written, else what it had.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	CurrentReplicas *int32 `json:"currentReplicas,omitempty"`
+
 	// readyReplicas is, with InplaceScaling, the number of the target's available replicas.
 	// +optional
 	// +kubebuilder:validation:Minimum=0

@@ -444,6 +444,11 @@ func (in *TargetStatus) DeepCopyInto(out *TargetStatus) {
 		*out = new(int32)
 		**out = **in
 	}
+	if in.CurrentReplicas != nil {
+		in, out := &in.CurrentReplicas, &out.CurrentReplicas
+		*out = new(int32)
+		**out = **in
+	}
 	if in.ReadyReplicas != nil {
 		in, out := &in.ReadyReplicas, &out.ReadyReplicas
 		*out = new(int32)

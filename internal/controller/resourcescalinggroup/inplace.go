@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -46,34 +47,45 @@ func (r *Reconciler) follow(ctx context.Context, p *pass) error {
 		}
 		if t.base != nil {
 			o.Replicas, o.Available = clone.Replicas(t.base), t.kind.Available(t.base)
+			o.Current = o.Replicas
 			if set {
-				errs = append(errs, r.setCount(ctx, p, t, *config, plan, want))
+				wrote, err := r.setCount(ctx, p, t, *config, plan, want)
+				if wrote {
+					o.Current = want
+				}
+				errs = append(errs, err)
 			}
 		}
 		p.inplace.Targets = append(p.inplace.Targets, o)
 	}
+	// The pass that reads what has changed follows at once. This one puts no count on record: it may be one that somebody has
+	// set meanwhile, and that pass is to see that it was another before.
+	if slices.ContainsFunc(errs, apierrors.IsConflict) {
+		r.emit(p)
+		return errors.Join(errs...)
+	}
 	return r.finish(ctx, p, errors.Join(errs...))
 }
 
-// setCount writes the count of one target, unless somebody else scales it.
-func (r *Reconciler) setCount(ctx context.Context, p *pass, t target, config v1alpha1.LeaderFollowerConfig, plan ratio.Plan, want int32) error {
+// setCount writes the count of one target, unless it has it or somebody else scales it. It reports whether it wrote.
+func (r *Reconciler) setCount(ctx context.Context, p *pass, t target, config v1alpha1.LeaderFollowerConfig, plan ratio.Plan, want int32) (bool, error) {
 	rival, err := r.rivalOf(ctx, p.rsg, t)
 	if err != nil {
-		return err
+		return false, err
 	}
 	if rival != "" {
 		p.inplace.Conflicts = append(p.inplace.Conflicts, fmt.Sprintf("%s of target %q is scaled by %s", t, t.name, rival))
-		return nil
+		return false, nil
 	}
 	had := clone.Replicas(t.base)
 	if had == want || p.facts.blocked || desired.Paused(p.rsg) {
-		return nil
+		return false, nil
 	}
 	if err := kube.Scale(ctx, r.Client, t.base, want); err != nil {
 		if apierrors.IsConflict(err) {
-			return err
+			return false, err
 		}
-		return fmt.Errorf("patch %s replicas failed: target %q: %w", roleOf(p.rsg, t.name), t.name, err)
+		return false, fmt.Errorf("patch %s replicas failed: target %q: %w", roleOf(p.rsg, t.name), t.name, err)
 	}
 	log.FromContext(ctx).Info("Set replicas", "target", t.name, "object", t.String(), "from", had, "to", want)
 	e := notice{reason: v1alpha1.EventReplicasSet, action: "SetLeader", related: t.base,
@@ -82,23 +94,22 @@ func (r *Reconciler) setCount(ctx context.Context, p *pass, t target, config v1a
 	case t.name != config.Leader.ResourceName:
 		e.action = "FollowLeader"
 		e.note = fmt.Sprintf("%s goes from %d to %d replicas: leader %q has %d", t, had, want, config.Leader.ResourceName, *plan.Leader)
-	case p.wasSettledAt(t.name, want):
+	case p.wasLeftAt(t.name, want):
 		e.warning, e.reason = true, v1alpha1.EventLeaderReset
 		e.note = fmt.Sprintf("%s was changed to %d replicas and is set back to %d: to change it, set spec.scalingStrategy.leaderFollowerConfig.leader.replicas, or remove that field to follow the live count", t, had, want)
 	}
 	p.events = append(p.events, e)
-	return nil
+	return true, nil
 }
 
-// wasSettledAt reports whether the target had the count that this spec wants at an earlier pass. That a pass wanted it is not
-// enough: its write may have failed.
-func (p *pass) wasSettledAt(target string, count int32) bool {
+// wasLeftAt reports whether an earlier pass over this spec left the target with the count.
+func (p *pass) wasLeftAt(target string, count int32) bool {
 	if p.rsg.Status.ObservedGeneration != p.rsg.Generation {
 		return false
 	}
 	for _, t := range p.rsg.Status.Targets {
 		if t.Name == target {
-			return t.DesiredReplicas != nil && *t.DesiredReplicas == count && t.ReadyReplicas != nil && *t.ReadyReplicas == count
+			return t.CurrentReplicas != nil && *t.CurrentReplicas == count
 		}
 	}
 	return false

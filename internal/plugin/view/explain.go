@@ -190,10 +190,14 @@ func (e *Explanation) explainInplace(g *autoscalingv1alpha1.ResourceScalingGroup
 	for _, t := range g.Status.Targets {
 		status[t.Name] = t
 	}
-	table := &Table{Columns: []string{"TARGET", "ROLE", "RATIO", "WANTED", "READY"}}
-	table.Add(c.Leader.ResourceName, "leader", "", count(status[c.Leader.ResourceName].DesiredReplicas), count(status[c.Leader.ResourceName].ReadyReplicas))
+	table := &Table{Columns: []string{"TARGET", "ROLE", "RATIO", "WANTED", "CURRENT", "READY"}}
+	add := func(target, role, ratio string) {
+		s := status[target]
+		table.Add(target, role, ratio, count(s.DesiredReplicas), count(s.CurrentReplicas), count(s.ReadyReplicas))
+	}
+	add(c.Leader.ResourceName, "leader", "")
 	for _, f := range c.Follower {
-		table.Add(f.ResourceName, "follower", f.FollowRatio.String(), count(status[f.ResourceName].DesiredReplicas), count(status[f.ResourceName].ReadyReplicas))
+		add(f.ResourceName, "follower", f.FollowRatio.String())
 	}
 	e.Sections = append(e.Sections, Section{Title: "Targets", Table: table})
 }

@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"testing"
 	"time"
 
 	"k8s.io/client-go/rest"
@@ -33,6 +34,8 @@ type cutter struct {
 	cut chan struct{}
 	// last describes the last write before the cut.
 	last string
+	// before is called with each request, before it goes on to the API server.
+	before func(*http.Request)
 }
 
 func newCutter(e *rsgtest.Env) (*cutter, error) {
@@ -98,6 +101,17 @@ func (c *cutter) done() chan struct{} {
 	return c.cut
 }
 
+// between has a function called with each request before it goes on to the API server, until the test ends.
+func (c *cutter) between(t *testing.T, f func(*http.Request)) {
+	set := func(f func(*http.Request)) {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.before = f
+	}
+	set(f)
+	t.Cleanup(func() { set(nil) })
+}
+
 func (c *cutter) lastWrite() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -107,6 +121,12 @@ func (c *cutter) lastWrite() string {
 // ServeHTTP implements http.Handler.
 func (c *cutter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	pass, isLast := c.admit(r)
+	c.mu.Lock()
+	before := c.before
+	c.mu.Unlock()
+	if before != nil {
+		before(r)
+	}
 	switch {
 	case !pass:
 		panic(http.ErrAbortHandler)

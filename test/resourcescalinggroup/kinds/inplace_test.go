@@ -72,6 +72,22 @@ func TestFollowersFollowTheSpec(t *testing.T) {
 	waitCounts(w, map[string]int32{"scheduler": 0, "worker": 0, "sidecar": 0})
 }
 
+// That pods do not come up is another matter than who changes the count.
+func TestALeaderThatIsNotReadyIsResetToo(t *testing.T) {
+	t.Parallel()
+	w := env.World(t, "follow")
+	three := int32(3)
+	rsg := leaderFollower(w, &three)
+	rsgtest.Update(w, &appsv1.Deployment{}, w.Base, "scheduler", func(d *appsv1.Deployment) {
+		d.Spec.Template.Spec.NodeSelector = map[string]string{"accelerator": "none-has-it"}
+	})
+	w.Create(rsg)
+	w.Condition(v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonReplicasUnavailable, "[scheduler]")
+	scale(w, "scheduler", 5)
+	waitCounts(w, map[string]int32{"scheduler": 3})
+	w.Event("Warning", v1alpha1.EventLeaderReset, "was changed to 5", "set back to 3")
+}
+
 func TestFollowersFollowALiveLeader(t *testing.T) {
 	t.Parallel()
 	w := env.World(t, "follow")

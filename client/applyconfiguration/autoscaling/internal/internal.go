@@ -331,6 +331,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: baselineReplicas
       type:
         scalar: numeric
+    - name: currentReplicas
+      type:
+        scalar: numeric
     - name: desiredReplicas
       type:
         scalar: numeric

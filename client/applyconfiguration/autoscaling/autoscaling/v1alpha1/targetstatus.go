@@ -13,6 +13,8 @@ type TargetStatusApplyConfiguration struct {
 	BaselineReplicas *int32 `json:"baselineReplicas,omitempty"`
 	// desiredReplicas is what InplaceScaling last wanted the target to have.
 	DesiredReplicas *int32 `json:"desiredReplicas,omitempty"`
+	// currentReplicas is, with InplaceScaling, the count that the target was left with: what was last written, else what it had.
+	CurrentReplicas *int32 `json:"currentReplicas,omitempty"`
 	// readyReplicas is, with InplaceScaling, the number of the target's available replicas.
 	ReadyReplicas *int32 `json:"readyReplicas,omitempty"`
 	// snapshotDrift is true when the base workload differs from the snapshot that clones are made from. Delete the
@@ -47,6 +49,14 @@ func (b *TargetStatusApplyConfiguration) WithBaselineReplicas(value int32) *Targ
 // If called multiple times, the DesiredReplicas field is set to the value of the last call.
 func (b *TargetStatusApplyConfiguration) WithDesiredReplicas(value int32) *TargetStatusApplyConfiguration {
 	b.DesiredReplicas = &value
+	return b
+}
+
+// WithCurrentReplicas sets the CurrentReplicas field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the CurrentReplicas field is set to the value of the last call.
+func (b *TargetStatusApplyConfiguration) WithCurrentReplicas(value int32) *TargetStatusApplyConfiguration {
+	b.CurrentReplicas = &value
 	return b
 }
 
