@@ -118,8 +118,8 @@ spec: {model: {name: llama}, engine: {minReplicas: 1, maxReplicas: 4, autoscaler
 		},
 		"KEDA is not installed": {
 			manifests: []string{kedaService},
-			object: "isvc/chat",
-			want:   []string{"engine: AutoscalerApplied is False (KedaUnavailable)"},
+			object:    "isvc/chat",
+			want:      []string{"engine: AutoscalerApplied is False (KedaUnavailable)"},
 		},
 		"no runtime serves the model": {
 			manifests: []string{`

@@ -103,6 +103,7 @@ func (c *cutter) done() chan struct{} {
 
 // between has a function called with each request before it goes on to the API server, until the test ends.
 func (c *cutter) between(t *testing.T, f func(*http.Request)) {
+	t.Helper()
 	set := func(f func(*http.Request)) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
