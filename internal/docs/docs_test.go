@@ -44,7 +44,7 @@ func TestTheIndexOfReasonsIsComplete(t *testing.T) {
 	}
 	for _, file := range files {
 		group := filepath.Base(filepath.Dir(filepath.Dir(file)))
-		reasons := reasonsIn(t, file)
+		reasons := constantsIn(t, file, "Reason")
 		if len(reasons) == 0 {
 			t.Errorf("%s defines no reason", file)
 		}
@@ -86,21 +86,46 @@ func reasonIndex(t *testing.T) map[string][]string {
 	return index
 }
 
-// reasonsIn returns the values of a file's constants whose names begin with Reason.
-func reasonsIn(t *testing.T, file string) []string {
+// The events of a ResourceScalingGroup have names of their own; those of the other kinds are named like reasons.
+func TestTheEventsOfAResourceScalingGroupAreExplained(t *testing.T) {
+	t.Parallel()
+	page := read(t, filepath.Join(root, "docs", "resourcescalinggroup.md"))
+	_, section, found := strings.Cut(page, "\n## Events\n")
+	section, _, ends := strings.Cut(section, "\n## ")
+	if !found || !ends {
+		t.Fatal("docs/resourcescalinggroup.md has lost its section on events")
+	}
+	var explained []string
+	for line := range strings.SplitSeq(section, "\n") {
+		if cells := strings.Split(line, "|"); len(cells) > 2 {
+			for _, event := range reasonName.FindAllStringSubmatch(cells[1], -1) {
+				explained = append(explained, event[1])
+			}
+		}
+	}
+	events := constantsIn(t, filepath.Join(root, "api", "autoscaling", "v1alpha1", "conditions.go"), "Event")
+	slices.Sort(events)
+	slices.Sort(explained)
+	if len(events) == 0 || !slices.Equal(events, explained) {
+		t.Errorf("docs/resourcescalinggroup.md explains the events %v, want %v", explained, events)
+	}
+}
+
+// constantsIn returns the values of a file's constants whose names begin with the prefix.
+func constantsIn(t *testing.T, file, prefix string) []string {
 	t.Helper()
 	parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var reasons []string
+	var values []string
 	ast.Inspect(parsed, func(n ast.Node) bool {
 		spec, ok := n.(*ast.ValueSpec)
 		if !ok {
 			return true
 		}
 		for i, name := range spec.Names {
-			if !strings.HasPrefix(name.Name, "Reason") {
+			if !strings.HasPrefix(name.Name, prefix) {
 				continue
 			}
 			literal, ok := spec.Values[i].(*ast.BasicLit)
@@ -108,15 +133,15 @@ func reasonsIn(t *testing.T, file string) []string {
 				t.Errorf("%s: the value of %s is no literal", file, name.Name)
 				continue
 			}
-			reason, err := strconv.Unquote(literal.Value)
+			value, err := strconv.Unquote(literal.Value)
 			if err != nil {
 				t.Fatal(err)
 			}
-			reasons = append(reasons, reason)
+			values = append(values, value)
 		}
 		return false
 	})
-	return reasons
+	return values
 }
 
 // registered collects the names of metrics instead of registering them.

@@ -213,10 +213,13 @@ func TestAFightOverTheCount(t *testing.T) {
 	tell(server, "queue", "40")
 	w.CreateTarget(1)
 	quiet, writes := make(chan struct{}), make(chan time.Time, 1000)
+	var seen int64
 	w.Follow(func(d *appsv1.Deployment) {
-		if d == nil || *d.Spec.Replicas == 1 {
+		// Its status changes too.
+		if d == nil || *d.Spec.Replicas == 1 || d.Generation == seen {
 			return
 		}
+		seen = d.Generation
 		select {
 		case <-quiet:
 		default:
