@@ -12,7 +12,10 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/discovery"
 )
 
 // establishTimeout is how long the API server may take to serve new kinds.
@@ -71,6 +74,44 @@ func (l *Lab) applyCRDs(ctx context.Context, definitions []*unstructured.Unstruc
 		})
 		if err != nil {
 			return fmt.Errorf("waiting for CRD %s to be served: %w", definition.GetName(), err)
+		}
+	}
+	if err := waitFor(ctx, establishTimeout, func(context.Context) error { return discovered(client.Discovery(), definitions) }); err != nil {
+		return fmt.Errorf("waiting for CRDs to be listed by the API server: %w", err)
+	}
+	return nil
+}
+
+// discovered looks for the kinds of CRDs where clients do: in the document that has all kinds, and in those of each group. The API
+// server serves a kind before it lists it in either.
+func discovered(client discovery.DiscoveryInterface, definitions []*unstructured.Unstructured) error {
+	for _, client := range []discovery.DiscoveryInterface{client, client.WithLegacy()} {
+		// A group whose server is away does not hide the others.
+		_, lists, err := client.ServerGroupsAndResources()
+		if err != nil && !discovery.IsGroupDiscoveryFailedError(err) {
+			return err
+		}
+		listed := map[schema.GroupVersionResource]bool{}
+		for _, list := range lists {
+			version, err := schema.ParseGroupVersion(list.GroupVersion)
+			if err != nil {
+				return err
+			}
+			for _, resource := range list.APIResources {
+				listed[version.WithResource(resource.Name)] = true
+			}
+		}
+		for _, definition := range definitions {
+			var crd apiextensionsv1.CustomResourceDefinition
+			if err := runtime.DefaultUnstructuredConverter.FromUnstructured(definition.Object, &crd); err != nil {
+				return fmt.Errorf("reading CRD %s: %w", definition.GetName(), err)
+			}
+			for _, version := range crd.Spec.Versions {
+				resource := schema.GroupVersionResource{Group: crd.Spec.Group, Version: version.Name, Resource: crd.Spec.Names.Plural}
+				if version.Served && !listed[resource] {
+					return fmt.Errorf("%s is not yet", resource)
+				}
+			}
 		}
 	}
 	return nil
