@@ -67,16 +67,7 @@ func TestTheIndexOfReasonsIsComplete(t *testing.T) {
 func reasonIndex(t *testing.T) map[string][]string {
 	t.Helper()
 	index := map[string][]string{}
-	section, _, found := strings.Cut(read(t, filepath.Join(root, "docs", "troubleshooting.md")), "\n## A ResourceScalingGroup makes no new groups\n")
-	_, section, begins := strings.Cut(section, "\n## Reasons\n")
-	if !found || !begins {
-		t.Fatal("docs/troubleshooting.md has lost the headings around its index")
-	}
-	for line := range strings.SplitSeq(section, "\n") {
-		cells := strings.Split(line, "|")
-		if len(cells) < 4 {
-			continue
-		}
+	for _, cells := range rowsOf(t, "troubleshooting.md", "Reasons", "A ResourceScalingGroup makes no new groups") {
 		for _, reason := range reasonName.FindAllStringSubmatch(cells[1], -1) {
 			for kind := range strings.SplitSeq(cells[2], ",") {
 				index[reason[1]] = append(index[reason[1]], strings.TrimSpace(kind))
@@ -86,21 +77,30 @@ func reasonIndex(t *testing.T) map[string][]string {
 	return index
 }
 
+// rowsOf returns the cells of the tables of a page from one heading to another. What is before the first bar is the cell 0.
+func rowsOf(t *testing.T, page, from, to string) [][]string {
+	t.Helper()
+	section, _, ends := strings.Cut(read(t, filepath.Join(root, "docs", page)), "\n## "+to+"\n")
+	_, section, begins := strings.Cut(section, "\n## "+from+"\n")
+	if !ends || !begins {
+		t.Fatalf("docs/%s has lost the headings %q and %q", page, from, to)
+	}
+	var rows [][]string
+	for line := range strings.SplitSeq(section, "\n") {
+		if cells := strings.Split(line, "|"); len(cells) >= 4 {
+			rows = append(rows, cells)
+		}
+	}
+	return rows
+}
+
 // The events of a ResourceScalingGroup have names of their own; those of the other kinds are named like reasons.
 func TestTheEventsOfAResourceScalingGroupAreExplained(t *testing.T) {
 	t.Parallel()
-	page := read(t, filepath.Join(root, "docs", "resourcescalinggroup.md"))
-	_, section, found := strings.Cut(page, "\n## Events\n")
-	section, _, ends := strings.Cut(section, "\n## ")
-	if !found || !ends {
-		t.Fatal("docs/resourcescalinggroup.md has lost its section on events")
-	}
 	var explained []string
-	for line := range strings.SplitSeq(section, "\n") {
-		if cells := strings.Split(line, "|"); len(cells) > 2 {
-			for _, event := range reasonName.FindAllStringSubmatch(cells[1], -1) {
-				explained = append(explained, event[1])
-			}
+	for _, cells := range rowsOf(t, "resourcescalinggroup.md", "Events", "When something is not as expected") {
+		for _, event := range reasonName.FindAllStringSubmatch(cells[1], -1) {
+			explained = append(explained, event[1])
 		}
 	}
 	events := constantsIn(t, filepath.Join(root, "api", "autoscaling", "v1alpha1", "conditions.go"), "Event")
