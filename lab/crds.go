@@ -12,7 +12,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/discovery"
@@ -56,10 +55,12 @@ func (l *Lab) applyCRDs(ctx context.Context, definitions []*unstructured.Unstruc
 			return fmt.Errorf("applying CRD %s: %w", definition.GetName(), err)
 		}
 	}
+	var served []schema.GroupVersionResource
 	for _, definition := range definitions {
+		var live *apiextensionsv1.CustomResourceDefinition
 		err := waitFor(ctx, establishTimeout, func(ctx context.Context) error {
-			live, err := api.Get(ctx, definition.GetName(), metav1.GetOptions{})
-			if err != nil {
+			var err error
+			if live, err = api.Get(ctx, definition.GetName(), metav1.GetOptions{}); err != nil {
 				return err
 			}
 			for _, condition := range live.Status.Conditions {
@@ -75,42 +76,34 @@ func (l *Lab) applyCRDs(ctx context.Context, definitions []*unstructured.Unstruc
 		if err != nil {
 			return fmt.Errorf("waiting for CRD %s to be served: %w", definition.GetName(), err)
 		}
+		for _, version := range live.Spec.Versions {
+			if version.Served {
+				served = append(served, schema.GroupVersionResource{Group: live.Spec.Group, Version: version.Name, Resource: live.Spec.Names.Plural})
+			}
+		}
 	}
-	if err := waitFor(ctx, establishTimeout, func(context.Context) error { return discovered(client.Discovery(), definitions) }); err != nil {
+	if err := waitFor(ctx, establishTimeout, func(context.Context) error { return discovered(client.Discovery(), served) }); err != nil {
 		return fmt.Errorf("waiting for CRDs to be listed by the API server: %w", err)
 	}
 	return nil
 }
 
-// discovered looks for the kinds of CRDs where clients do: in the document that has all kinds, and in those of each group. The API
-// server serves a kind before it lists it in either.
-func discovered(client discovery.DiscoveryInterface, definitions []*unstructured.Unstructured) error {
+// discovered looks for resources where clients do: in the document that has all of them, and in those of each group. The API server
+// serves a resource before it lists it in either.
+func discovered(client discovery.DiscoveryInterface, resources []schema.GroupVersionResource) error {
 	for _, client := range []discovery.DiscoveryInterface{client, client.WithLegacy()} {
 		// A group whose server is away does not hide the others.
 		_, lists, err := client.ServerGroupsAndResources()
 		if err != nil && !discovery.IsGroupDiscoveryFailedError(err) {
 			return err
 		}
-		listed := map[schema.GroupVersionResource]bool{}
-		for _, list := range lists {
-			version, err := schema.ParseGroupVersion(list.GroupVersion)
-			if err != nil {
-				return err
-			}
-			for _, resource := range list.APIResources {
-				listed[version.WithResource(resource.Name)] = true
-			}
+		listed, err := discovery.GroupVersionResources(lists)
+		if err != nil {
+			return err
 		}
-		for _, definition := range definitions {
-			var crd apiextensionsv1.CustomResourceDefinition
-			if err := runtime.DefaultUnstructuredConverter.FromUnstructured(definition.Object, &crd); err != nil {
-				return fmt.Errorf("reading CRD %s: %w", definition.GetName(), err)
-			}
-			for _, version := range crd.Spec.Versions {
-				resource := schema.GroupVersionResource{Group: crd.Spec.Group, Version: version.Name, Resource: crd.Spec.Names.Plural}
-				if version.Served && !listed[resource] {
-					return fmt.Errorf("%s is not yet", resource)
-				}
+		for _, resource := range resources {
+			if _, ok := listed[resource]; !ok {
+				return fmt.Errorf("%s is not yet", resource)
 			}
 		}
 	}
